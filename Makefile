@@ -1,0 +1,51 @@
+# Two commands on a fresh machine:  make run  ·  make test.  Both create .venv and install what they need.
+# PYTHON=/path/to/python chooses the interpreter; otherwise the newest one from 3.11 on that really runs.
+
+VENV := .venv
+BIN  := $(VENV)/bin
+export JAX_COMPILATION_CACHE_DIR ?= $(CURDIR)/.cache/jax
+export PIP_DISABLE_PIP_VERSION_CHECK = 1
+
+.PHONY: run test lint types layers check docs bench clean
+
+run: $(VENV)/.run
+	@$(BIN)/wane demo --out out
+
+test: lint types layers
+	@$(BIN)/python -m pytest -n 2
+
+lint: $(VENV)/.dev
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+
+types: $(VENV)/.dev
+	@$(BIN)/basedpyright
+
+layers: $(VENV)/.dev
+	@$(BIN)/lint-imports
+
+docs: $(VENV)/.docs
+	@$(BIN)/mkdocs build --strict
+
+bench: $(VENV)/.bench
+	@$(BIN)/python benchmarks/exact.py
+
+$(VENV)/.python:
+	@set -e; for p in $(or $(PYTHON),python3.13 python3.12 python3.11 python3 python); do \
+	  if "$$p" -c 'import sys, ensurepip, venv; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; then \
+	    echo "creating $(VENV) with $$p"; "$$p" -m venv --clear $(VENV); touch $@; exit 0; fi; done; \
+	echo "No Python >= 3.11 with venv was found (tried: $(or $(PYTHON),python3.13 python3.12 python3.11 python3 python))." >&2; \
+	echo "Install one (on Debian: apt-get install python3 python3-venv) or name it: make PYTHON=/path/to/python" >&2; exit 1
+
+$(VENV)/.run: $(VENV)/.python pyproject.toml
+	@echo "installing wane (once; about a minute)"
+	@$(BIN)/python -m pip install --quiet --editable .
+	@touch $@
+
+$(VENV)/.dev $(VENV)/.docs $(VENV)/.bench: $(VENV)/.%: $(VENV)/.python pyproject.toml
+	@echo "installing wane[$*] (once; about a minute)"
+	@$(BIN)/python -m pip install --quiet --editable '.[$*]'
+	@touch $@ $(VENV)/.run
+
+clean:
+	rm -rf $(VENV) .cache out

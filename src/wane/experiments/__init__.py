@@ -1,0 +1,1 @@
+"""One figure of the paper a file: its settings, its computation, its picture."""

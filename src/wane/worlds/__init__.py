@@ -1,0 +1,5 @@
+"""Where an agent lives."""
+
+from wane.worlds import catalog, grid
+
+__all__ = ["catalog", "grid"]

@@ -1,0 +1,170 @@
+import numpy as np
+import pytest
+
+import wane
+from chains import CHAINS, forward_sum, monte_carlo
+from wane.exact.renewal import renewal, return_laws
+
+KERNEL = CHAINS["mixing"][:3, :3] / CHAINS["mixing"][:3, :3].sum(1, keepdims=True)
+
+
+class Meadow(wane.Depletion):
+    """Grass that grows back logistically: the documented example of a user's own depletion."""
+
+    bite: float
+    growth: float
+
+    def initial(self, shape=()):
+        return np.ones(shape)
+
+    def worth(self, memory):
+        return memory
+
+    def visit(self, memory):
+        return (1 - self.bite) * memory
+
+    def wait(self, memory):
+        return memory + self.growth * memory * (1 - memory)
+
+
+class Tank(Meadow):
+    """Refills by a fixed amount: a kink where it is full."""
+
+    def wait(self, memory):
+        return np.minimum(memory + self.growth, 1.0)
+
+
+class Through(wane.Depletion):
+    """Hides the closed form of another depletion, so that the chain has to do it."""
+
+    inner: wane.Depletion
+    most: float = 1.0
+
+    @property
+    def bound(self):
+        return self.most
+
+    def initial(self, shape=()):
+        return self.inner.initial(shape)
+
+    def worth(self, memory):
+        return self.inner.worth(memory)
+
+    def visit(self, memory):
+        return self.inner.visit(memory)
+
+    def wait(self, memory):
+        return self.inner.wait(memory)
+
+
+@pytest.mark.parametrize(
+    "inner",
+    [
+        wane.Geometric(0.5),
+        wane.Geometric(0.0),
+        wane.FirstVisits(2),
+        wane.Hyperbolic(1.0),
+        wane.Sequence([1.0, 0.3], tail=0.2),
+        wane.EligibilityTrace(0.5, 0.6),
+        wane.TotalTime(0.5, 0.8, form="representation"),
+    ],
+    ids=repr,
+)
+@pytest.mark.parametrize("name", CHAINS)
+def test_the_chain_agrees_with_every_closed_form(inner, name):
+    kernel = CHAINS[name]
+    closed = wane.representation(kernel, inner, discount=0.8).matrix
+    chain = wane.representation(kernel, Through(inner, 5.0), discount=0.8)
+    assert 0 <= chain.truncation <= 1e-6
+    assert np.abs(chain.matrix - closed).max() <= chain.truncation + 1e-9
+    mdp = wane.MDP(np.stack([kernel, kernel], axis=1))
+    q = wane.representation(kernel, inner, discount=0.8).action_matrix(mdp)
+    np.testing.assert_allclose(chain.action_matrix(mdp), q, atol=3e-6)
+
+
+@pytest.mark.parametrize(
+    "depletion", [wane.TimeElapsed(0.5, 0.3), wane.TimeElapsed(0.0), wane.TimeElapsed(1.0)], ids=repr
+)
+def test_time_elapsed_against_the_sum_over_all_histories(depletion):
+    exact = wane.representation(KERNEL, depletion, discount=0.7, sites=[1])
+    np.testing.assert_allclose(exact.matrix[:, 0], forward_sum(KERNEL, depletion, 0.7, 1, steps=45), atol=2e-6)
+
+
+@pytest.mark.parametrize("depletion", [Meadow(0.5, 0.3), Tank(0.6, 0.2)], ids=repr)
+def test_user_written_memories(depletion):
+    exact = wane.representation(KERNEL, depletion, discount=0.3, sites=[2])
+    np.testing.assert_allclose(exact.matrix[:, 0], forward_sum(KERNEL, depletion, 0.3, 2, steps=13), atol=2e-6)
+    longer = wane.representation(CHAINS["mixing"], depletion, discount=0.9, sites=[1, 3])
+    for start, (j, site) in [(0, (0, 1)), (3, (1, 3))]:
+        mean, error = monte_carlo(CHAINS["mixing"], depletion, 0.9, site, start, steps=150)
+        assert abs(longer.matrix[start, j] - mean) <= 5 * error + 1e-5
+
+
+def test_tolerance_is_kept_and_stated():
+    loose = renewal(KERNEL, wane.TimeElapsed(0.5), discount=0.9, sites=[0], tolerance=1e-3)
+    tight = renewal(KERNEL, wane.TimeElapsed(0.5), discount=0.9, sites=[0], tolerance=1e-9)
+    assert tight.truncation <= 1e-9 < loose.truncation <= 1e-3
+    assert 0 < np.abs(loose.matrix - tight.matrix).max() <= loose.truncation
+
+
+def test_return_laws():
+    """A cycle of four comes back after four steps; a coin flip after a geometric time."""
+    cycle, coin = CHAINS["periodic"], np.full((2, 2), 0.5)
+    (law,) = return_laws(cycle, 0.5, np.array([0]), np.array([1 - 0.5**4]), np.array([1e-12]))
+    np.testing.assert_allclose(law.weights, [0, 0, 0, 0.0625])
+    (law,) = return_laws(coin, 1.0, np.array([0]), np.array([0.0]), np.array([1e-3]))
+    np.testing.assert_allclose(law.weights, 0.5 ** np.arange(1, len(law.weights) + 1))
+    assert law.rest <= 1e-3
+
+
+class Rambling(wane.Depletion):
+    """Remembers too much: two real numbers."""
+
+    def initial(self, shape=()):
+        return np.zeros(shape), np.zeros(shape)
+
+    def worth(self, memory):
+        return 1 / (1 + memory[0] + memory[1])
+
+    def visit(self, memory):
+        return 0.3 * memory[0] + 1, 0.7 * memory[1] + 1
+
+    def wait(self, memory):
+        return 0.9 * memory[0], 0.8 * memory[1]
+
+
+class Rising(Meadow):
+    def worth(self, memory):
+        return 3 * memory
+
+
+class Exploding(Meadow):
+    def visit(self, memory):
+        return 1.01 * memory
+
+    def wait(self, memory):
+        return 1.5 * memory
+
+    def worth(self, memory):
+        return np.full_like(memory, 0.5)
+
+
+@pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")
+@pytest.mark.parametrize(
+    ("depletion", "discount", "message"),
+    [
+        (Rambling(), 0.9, "Rambling reaches more than 4096 different memories: let it forget"),
+        (Rising(0.5, 0.1), 0.9, r"Rising.worth reaches .*, above its bound 1: override the property `bound`"),
+        (Exploding(0.5, 0.1), 0.9, "the memory of Exploding grows without bound"),
+        (wane.TimeElapsed(0.5), 1.0, "site 0 is certain to be visited again.*infinite"),
+        (Through(wane.TotalTime(0.5, 0.5), float("inf")), 0.3, "bound must be finite"),
+    ],
+)
+def test_refusals(depletion, discount, message):
+    with pytest.raises(ValueError, match=message):
+        wane.representation(KERNEL, depletion, discount=discount)
+
+
+def test_a_tolerance_that_cannot_be_kept():
+    with pytest.raises(ValueError, match="error of .* only, more than the tolerance 1.0e-12"):
+        renewal(KERNEL, Tank(0.6, 0.17), discount=0.9, sites=[0], tolerance=1e-12)
