@@ -16,6 +16,7 @@ def test_demo_writes_picture_table_and_page(tmp_path, capsys):
     assert (tmp_path / "out" / "demo.png").read_bytes().startswith(b"\x89PNG")
     page = (tmp_path / "out" / "demo.html").read_text()
     assert "data:image/png;base64," in page
+    assert "data:image/gif;base64," in page
     assert "26.178" in page
     printed = capsys.readouterr().out
     assert "25.922" in printed
@@ -30,6 +31,14 @@ def test_occupancies_of_the_first_figure():
     assert sorted(reached.round(9), reverse=True) == [round(0.9**t, 9) for t in range(len(reached))]
     assert (found[0.0] <= found[0.5]).all()
     assert (found[0.5] <= found[1.0]).all()
+
+
+def test_the_filmed_episode_earns_the_optimum():
+    rooms, best = demo.four_rooms(), demo.compute().best
+    start = rooms.map.state(6, 3)
+    states, left, returns = demo.episode(rooms, best, start)
+    assert len(states) == len(left) == len(returns) == 41
+    assert returns[-1] == pytest.approx(best.values[start], abs=1e-5)
 
 
 def test_errata_command(capsys, monkeypatch):

@@ -48,7 +48,7 @@ class MDP:
             self.n_states, self.n_actions = self._dense.shape[:2]
         else:
             self._dense, self._sparse = None, _check_sparse_actions(transitions)
-            self.n_states, self.n_actions = int(np.shape(self._sparse[0])[0]), len(self._sparse)
+            self.n_states, self.n_actions = _shape(self._sparse[0])[0], len(self._sparse)
 
     def __repr__(self) -> str:
         kind = "dense" if self._dense is not None else "sparse"
@@ -162,6 +162,11 @@ def check_policy(policy: Any, n_states: int, n_actions: int) -> Any:
     )
 
 
+def _shape(matrix: Any) -> tuple[int, ...]:
+    """The shape of a sparse matrix, which SciPy's annotations leave open."""
+    return matrix.shape
+
+
 def _check_square(shape: tuple[int, ...]) -> None:
     if len(shape) != 2 or shape[0] != shape[1] or shape[0] == 0:
         raise ValueError(f"a kernel is a square matrix (states, states) with at least one state, got shape {shape}")
@@ -230,7 +235,7 @@ def _check_sparse_actions(matrices: Iterable[Any]) -> list[sparse.csr_array]:
         )
     checked = [sparse.csr_array(p, dtype=np.float64) for p in matrices]
     for a, p in enumerate(checked):
-        _check_square(np.shape(p))
+        _check_square(_shape(p))
         if p.shape != checked[0].shape:
             raise ValueError(f"action {a} has shape {p.shape}, action 0 {checked[0].shape}: all must agree")
         _check_rows(p, what=f"action {a}:")

@@ -16,10 +16,12 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from wane.depletion import Geometric
-from wane.exact.optimum import optimum
+from wane.exact.optimum import Optimum, optimum
 from wane.exact.representation import lambda_representation
-from wane.worlds.catalog import Layout, four_rooms, grid_6x6
+from wane.worlds.catalog import four_rooms, grid_6x6
+from wane.worlds.film import gif
 from wane.worlds.grid import MOVES
+from wane.worlds.world import World
 
 LAMBDAS = (0.0, 0.5, 1.0)
 BELIEVED = (0.0, 0.25, 0.5, 0.75, 1.0)
@@ -31,17 +33,18 @@ class Demo(NamedTuple):
     """Φ_λ of the start of the 6 × 6 grid, by λ"""
     returns: pd.DataFrame
     """one row for each agent: its mean return over all starts, and the regret to the optimum"""
+    best: Optimum
 
 
 def compute() -> Demo:
     grid = grid_6x6()
-    kernel = grid.map.mdp(grid.n_actions).under(grid.policies[0])
+    kernel = grid.mdp.under(grid.policies[0])
     start = grid.map.find("S")
     occupancies = {lam: lambda_representation(kernel, lam, discount=grid.discount).matrix[start] for lam in LAMBDAS}
     rooms = four_rooms()
     rows = [(f"GPI, λ̂ = {lam:g}", gpi_returns(rooms, lam).mean()) for lam in BELIEVED]
     best = optimum(
-        rooms.map.mdp(rooms.n_actions),
+        rooms.mdp,
         rooms.rewards,
         Geometric(TRUE_LAMBDA),
         discount=rooms.discount,
@@ -49,51 +52,65 @@ def compute() -> Demo:
         horizon=rooms.horizon,
         timing="arrival",
         action_rewards=-1.0 * rooms.map.bumps(rooms.n_actions),
-    ).values.mean()
-    returns = pd.DataFrame([*rows, ("optimum", best)], columns=["agent", "return"])
-    returns["regret"] = best - returns["return"]
-    return Demo(occupancies, returns)
+    )
+    returns = pd.DataFrame([*rows, ("optimum", best.values.mean())], columns=["agent", "return"])
+    returns["regret"] = best.values.mean() - returns["return"]
+    return Demo(occupancies, returns, best)
 
 
-def gpi_returns(layout: Layout, believed: float, lam: float = TRUE_LAMBDA) -> np.ndarray:
+def gpi_returns(room: World, believed: float, lam: float = TRUE_LAMBDA) -> np.ndarray:
     """Σ_{t ≥ 1} γᵗ rₜ of acting by argmax_a max_π Σ r_left Φ_λ̂^π(s, a), from every start at once."""
-    mdp, n = layout.map.mdp(layout.n_actions), layout.map.n_states
+    mdp, n = room.mdp, room.n_states
     phi = np.stack(
         [
-            lambda_representation(
-                mdp.under(policy), believed, discount=layout.discount, sites=layout.sites
-            ).action_matrix(mdp)
-            for policy in layout.policies
+            lambda_representation(mdp.under(policy), believed, discount=room.discount, sites=room.sites).action_matrix(
+                mdp
+            )
+            for policy in room.policies
         ]
     )
-    moves, bumps = layout.map.next_states(layout.n_actions), layout.map.bumps(layout.n_actions)
-    state, left, total = np.arange(n), np.tile(layout.rewards, (n, 1)), np.zeros(n)
-    for t in range(1, layout.horizon + 1):
+    moves, bumps = room.map.next_states(room.n_actions), room.map.bumps(room.n_actions)
+    state, left, total = np.arange(n), np.tile(room.rewards, (n, 1)), np.zeros(n)
+    for t in range(1, (room.horizon or 0) + 1):
         action = np.einsum("pnak,nk->pna", phi[:, state], left).max(0).argmax(1)
         reward = -1.0 * bumps[state, action]
         state = moves[state, action]
-        arrived = state[:, None] == layout.sites
-        total += layout.discount**t * (reward + (left * arrived).sum(1))
+        arrived = state[:, None] == room.sites
+        total += room.discount**t * (reward + (left * arrived).sum(1))
         left = np.where(arrived, lam * left, left)
     return total
 
 
+def episode(room: World, best: Optimum, start: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Cells, what is left of every site and the return so far, at every step of the optimal policy."""
+    table, states, counts = room.map.next_states(room.n_actions), [start], [np.zeros(room.n_sites, int)]
+    for t in range(room.horizon or 0):
+        states.append(int(table[states[-1], best.action(states[-1], counts[-1], t)]))
+        counts.append(counts[-1] + (room.sites == states[-1]))
+    left = room.rewards * room.depletion.worth(np.array(counts))
+    paid = [
+        room.discount**t * (before * (room.sites == cell)).sum()
+        for t, (cell, before) in enumerate(zip(states[1:], left, strict=False), start=1)
+    ]
+    return np.array(states), left, np.cumsum([0.0, *paid])
+
+
 def draw(demo: Demo) -> Figure:
-    layout = grid_6x6()
+    room = grid_6x6()
     figure = Figure(figsize=(13.0, 3.5), layout="constrained")
     panels = figure.subplots(1, 5, width_ratios=[1, 1, 1, 1, 1.6])
     colours = matplotlib.colormaps["viridis"].with_extremes(bad="0.8")
     top = max(values.max() for values in demo.occupancies.values())
-    walls = layout.map.image(np.zeros(layout.map.n_states))
+    walls = room.map.image(np.zeros(room.map.n_states))
     panels[0].imshow(walls, cmap=matplotlib.colormaps["Greys"].with_extremes(bad="0.8"), vmin=0, vmax=1)
     panels[0].set_title("policy and start")
-    row, column = layout.map.cells.T
-    down, right = MOVES[layout.policies[0]].T
+    row, column = room.map.cells.T
+    down, right = MOVES[room.policies[0]].T
     panels[0].quiver(column, row, right, -down, pivot="mid", scale=6.5, width=0.012, color="0.15")
-    panels[0].plot(*layout.map.cells[layout.map.find("S")][::-1], "o", ms=17, mfc="none", mec="#D55E00", mew=2)
+    panels[0].plot(*room.map.cells[room.map.find("S")][::-1], "o", ms=17, mfc="none", mec="#D55E00", mew=2)
     image = None
     for panel, (lam, values) in zip(panels[1:4], demo.occupancies.items(), strict=True):
-        image = panel.imshow(layout.map.image(values), cmap=colours, vmin=0, vmax=top)
+        image = panel.imshow(room.map.image(values), cmap=colours, vmin=0, vmax=top)
         panel.set_title(f"λ = {lam:g}" + {0.0: "  (FR)", 1.0: "  (SR)"}.get(lam, ""))
     for panel in panels[:4]:
         panel.set(xticks=[], yticks=[])
@@ -113,10 +130,15 @@ def write(demo: Demo, out: Path) -> Path:
     out.mkdir(parents=True, exist_ok=True)
     draw(demo).savefig(out / "demo.png", dpi=130)
     demo.returns.to_csv(out / "four_rooms.csv", index=False)
+    rooms = four_rooms()
+    states, left, returns = episode(rooms, demo.best, rooms.map.state(6, 3))
+    settings = dict(sites=rooms.sites, rewards=rooms.rewards, remaining=left, returns=returns)
+    gif(out / "optimum.gif", rooms.map, states, title="The optimal policy on FourRooms, λ = ½", **settings)
+    film = base64.b64encode((out / "optimum.gif").read_bytes()).decode()
     picture = base64.b64encode((out / "demo.png").read_bytes()).decode()
     table = demo.returns.to_html(index=False, float_format="%.3f", border=0)
     page = out / "demo.html"
-    page.write_text(_PAGE.format(picture=picture, table=table), encoding="utf-8")
+    page.write_text(_PAGE.format(picture=picture, table=table, film=film), encoding="utf-8")
     return page
 
 
@@ -127,8 +149,12 @@ td,th{{padding:.2rem .8rem;text-align:right}}td:first-child,th:first-child{{text
 <h1>A first look at diminishing rewards</h1>
 <p>Left: what the paper's λ representation of the circled cell holds for every other cell under the policy drawn,
 exactly: the discounted time of the first visit for λ = 0, all visits for λ = 1, and in between visits that count half
-as much each time.</p> <p>Right: FourRooms with rewards 5, 10, 5 that halve with every visit. An agent that composes
-four given policies believes in λ̂; mean return over all 68 starts, beside the best that any policy with a memory can
-do.</p> <img alt="The λ representation on a 6 by 6 grid, and returns on FourRooms"
-src="data:image/png;base64,{picture}"> {table} </html>
+as much each time.</p>
+<p>Right: FourRooms with rewards 5, 10, 5 that halve with every visit. An agent that composes four given policies
+believes in λ̂; mean return over all 68 starts, beside the best that any policy with a memory can do.</p>
+<img alt="The λ representation on a 6 by 6 grid, and returns on FourRooms" src="data:image/png;base64,{picture}">
+{table}
+<p>The optimal policy at work. It remembers what it took, which no fixed policy over cells can.</p>
+<img alt="The optimal policy collecting three depleting rewards on FourRooms" src="data:image/gif;base64,{film}">
+</html>
 """

@@ -1,23 +1,32 @@
-"""The paper's maps, rewards and base policies."""
+"""Worlds by name: the paper's, with its settings, and a few more. `make(name, **settings)` overrides any of them.
 
-from typing import NamedTuple
+| name | what happens there |
+| --- | --- |
+| grid-6x6 | the first result figure and policy evaluation; one policy |
+| two-rooms, two-rooms-7, two-rooms-17 | policy learning: three rewards, one behind a door |
+| four-rooms, four-rooms-7, four-rooms-17 | policy composition: three rewards, four base policies |
+| toy | three states, one reward that vanishes at the first visit, one that stays |
+| asymmetric | one large reward on one side, six small ones worth more together on the other |
+| patches-2, patches-4, patches-6 | three equal rewards along a corridor, so many steps apart: patch leaving |
+| corridor | a reward at each end |
+| open-field | random patches of given richness, to forage in |
+
+    >>> from wane.depletion import Hyperbolic
+    >>> make("four-rooms", depletion=Hyperbolic(1.0), slip=0.2).n_states
+    68
+"""
+
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
+from scipy.sparse.csgraph import shortest_path
 
-from wane.worlds.grid import Map
+from wane.depletion import Geometric
+from wane.worlds.grid import ACTIONS, Map
+from wane.worlds.world import World, world
 
-
-class Layout(NamedTuple):
-    """A map with its rewarded sites."""
-
-    map: Map
-    sites: np.ndarray
-    rewards: np.ndarray
-    discount: float
-    horizon: int
-    n_actions: int
-    policies: tuple[np.ndarray, ...] = ()
-
+Settings = dict[str, Any]
 
 GRID_6X6 = Map("""
     ######
@@ -26,20 +35,6 @@ GRID_6X6 = Map("""
     #....#
     #S...#
     ######
-""")
-
-TWO_ROOMS = Map("""
-    ###########
-    #1.......2#
-    #.........#
-    #.........#
-    #.........#
-    #####.#####
-    #3........#
-    #.........#
-    #.........#
-    #........S#
-    ###########
 """)
 
 FOUR_ROOMS = Map("""
@@ -69,26 +64,175 @@ _FOUR_ROOMS_POLICIES = """
 """
 
 
-def grid_6x6() -> Layout:
+def shortest_paths(map: Map, goal: int, n_actions: int = 5) -> np.ndarray:
+    """The policy that walks to a state as fast as it can, the first of equal actions, and stays (or bumps) there."""
+    table = map.next_states(n_actions)
+    steps = shortest_path(
+        map.mdp(n_actions).under(np.full(table.shape, 1 / n_actions)).T, unweighted=True, indices=goal
+    )
+    policy = steps[table].argmin(1)
+    policy[goal] = n_actions - 1 if n_actions == len(ACTIONS) else int(np.argmax(map.bumps(n_actions)[goal]))
+    return policy
+
+
+def grid_6x6(**settings: Any) -> World:
     """The grid of the paper's first result figure, with its policy π₁."""
-    policy = GRID_6X6.policy("""
-        >>>v
-        ^^<<
-        ^^<<
-        ^^<<
-    """)
-    return Layout(GRID_6X6, np.array([GRID_6X6.find("g")]), np.array([1.0]), 0.9, 10, 4, (policy,))
+    policy = GRID_6X6.policy(">>>v\n^^<<\n^^<<\n^^<<")
+    paper: Settings = dict(
+        sites="g", rewards=[1.0], start="S", discount=0.9, horizon=10, n_actions=4, wall_penalty=1.0, policies=[policy]
+    )
+    return world(GRID_6X6, **(paper | settings))
 
 
-def two_rooms() -> Layout:
+def two_rooms(size: int = 11, **settings: Any) -> World:
     """Where the paper learns policies."""
-    sites = np.array([TWO_ROOMS.find(letter) for letter in "123"])
-    return Layout(TWO_ROOMS, sites, np.array([10.0, 5.0, 5.0]), 0.95, 100, 5)
+    _check_size(size)
+    letters, middle = np.full((size, size), "."), size // 2
+    letters[[0, -1]], letters[:, [0, -1]], letters[middle] = "#", "#", "#"
+    letters[middle, middle] = "."
+    letters[1, 1], letters[1, -2], letters[middle + 1, 1], letters[-2, -2] = "1", "2", "3", "S"
+    paper: Settings = dict(sites="123", rewards=[10.0, 5.0, 5.0], start="S", discount=0.95, horizon=100)
+    return world(Map.from_letters(letters), **(paper | settings))
 
 
-def four_rooms() -> Layout:
+def four_rooms(size: int = 11, **settings: Any) -> World:
     """Where the paper composes policies: three rewards, and four policies that each walk to a goal of their own."""
-    sites = np.array([FOUR_ROOMS.find(letter) for letter in "012"])
-    columns = zip(*(line.split() for line in _FOUR_ROOMS_POLICIES.strip().splitlines()), strict=True)
-    policies = tuple(FOUR_ROOMS.policy("\n".join(rows)) for rows in columns)
-    return Layout(FOUR_ROOMS, sites, np.array([5.0, 10.0, 5.0]), 0.97, 40, 5, policies)
+    _check_size(size)
+    if size == 11:
+        map = FOUR_ROOMS
+        columns = zip(*(line.split() for line in _FOUR_ROOMS_POLICIES.strip().splitlines()), strict=True)
+        policies = [map.policy("\n".join(rows)) for rows in columns]
+    else:
+        map = _plain_four_rooms(size)
+        policies = [shortest_paths(map, map.find(goal)) for goal in "0123"]
+    paper: Settings = dict(
+        sites="012",
+        rewards=[5.0, 10.0, 5.0],
+        discount=0.97,
+        horizon=40,
+        threshold=0.1,
+        wall_penalty=1.0,
+        policies=policies,
+    )
+    return world(map, **(paper | settings))
+
+
+def _plain_four_rooms(size: int) -> Map:
+    letters, middle = np.full((size, size), "."), size // 2
+    near, far = (middle + 1) // 2, middle + (middle + 1) // 2
+    letters[[0, middle, -1]], letters[:, [0, middle, -1]] = "#", "#"
+    for door in ((near, middle), (far, middle), (middle, near), (middle, far)):
+        letters[door] = "."
+    letters[-2, 1], letters[1, 1], letters[1, -2], letters[-2, -2] = "0", "1", "2", "3"
+    return Map.from_letters(letters)
+
+
+def toy(**settings: Any) -> World:
+    """The paper's three states: 10 to the left that is gone at the first visit, 6 to the right that stays."""
+    map = Map("#####\n#1S2#\n#####")
+    left, right, stay = (ACTIONS.index(name) for name in ("left", "right", "stay"))
+    policies = [[stay, left, left], [right, right, stay]]
+    paper: Settings = dict(
+        sites="12",
+        rewards=[10.0, 6.0],
+        depletion=Geometric([0.0, 1.0]),
+        start="S",
+        discount=0.99,
+        horizon=10,
+        policies=policies,
+    )
+    return world(map, **(paper | settings))
+
+
+def asymmetric(**settings: Any) -> World:
+    """One large reward on the left, six small ones with a larger sum on the right."""
+    map = Map("""
+        #############
+        #.........1.#
+        #........6.2#
+        #0....S.....#
+        #........5.3#
+        #.........4.#
+        #############
+    """)
+    defaults: Settings = dict(sites="0123456", rewards=[6.0, *[2.0] * 6], start="S", discount=0.99, horizon=50)
+    return world(map, **(defaults | settings))
+
+
+def patches(distance: int = 4, **settings: Any) -> World:
+    """Three equal rewards along a corridor that is always the same; only the distance between them differs."""
+    longest = 6
+    if not 1 <= distance <= longest:
+        raise ValueError(f"distance between patches is 1 to {longest}, got {distance}")
+    cells = np.full(3 + 2 * longest + 1, ".")
+    cells[0] = "S"
+    cells[[2, 2 + distance, 2 + 2 * distance]] = "a", "b", "c"
+    letters = np.pad(cells[None], 1, constant_values="#")
+    defaults: Settings = dict(sites="abc", rewards=[1.0] * 3, start="S", discount=0.99, horizon=50)
+    return world(Map.from_letters(letters), **(defaults | settings))
+
+
+def corridor(length: int = 9, **settings: Any) -> World:
+    """A reward at each end of a corridor, the start in the middle."""
+    if length < 3:
+        raise ValueError(f"a corridor with two rewards and a start is at least 3 long, got {length}")
+    cells = np.full(length, ".")
+    cells[0], cells[-1], cells[length // 2] = "1", "2", "S"
+    letters = np.pad(cells[None], 1, constant_values="#")
+    defaults: Settings = dict(sites="12", rewards=[1.0, 1.0], start="S", discount=0.95, horizon=50)
+    return world(Map.from_letters(letters), **(defaults | settings))
+
+
+def open_field(
+    rows: int = 15, columns: int = 15, patches: int = 5, richness: float = 10.0, seed: int = 0, **settings: Any
+) -> World:
+    """A field with random 2 × 2 patches; `richness` is what the four cells of one hold together."""
+    map = Map.from_letters(np.pad(np.full((rows, columns), "."), 1, constant_values="#"))
+    corners = np.argwhere(np.ones((rows // 2, columns // 2))) * 2 + 1
+    if patches > len(corners):
+        raise ValueError(f"{patches} patches do not fit on {rows} × {columns} cells: at most {len(corners)} do")
+    chosen = np.random.default_rng(seed).choice(len(corners), patches, replace=False)
+    square = np.array([(0, 0), (0, 1), (1, 0), (1, 1)])
+    sites = [tuple(cell) for corner in corners[chosen] for cell in corner + square]
+    defaults: Settings = dict(sites=sites, rewards=[richness / 4] * len(sites), discount=0.99, horizon=200)
+    return world(map, **(defaults | settings))
+
+
+def _check_size(size: int) -> None:
+    if size < 7 or size % 2 == 0:
+        raise ValueError(f"rooms come in odd sizes from 7 on, got {size}")
+
+
+_WORLDS: dict[str, Callable[..., World]] = {
+    "grid-6x6": grid_6x6,
+    "two-rooms": two_rooms,
+    "four-rooms": four_rooms,
+    "toy": toy,
+    "asymmetric": asymmetric,
+    "corridor": corridor,
+    "open-field": open_field,
+    **{f"two-rooms-{size}": lambda size=size, **settings: two_rooms(size, **settings) for size in (7, 17)},
+    **{f"four-rooms-{size}": lambda size=size, **settings: four_rooms(size, **settings) for size in (7, 17)},
+    **{f"patches-{d}": lambda distance=d, **settings: patches(distance, **settings) for d in (2, 4, 6)},
+}
+
+
+def make(name: str, **settings: Any) -> World:
+    """A world of the catalog, or one that was registered, with any of its settings overridden."""
+    if name not in _WORLDS:
+        raise ValueError(
+            f"unknown world {name!r}: there are {', '.join(names())}; add your own with wane.worlds.register"
+        )
+    return _WORLDS[name](**settings)
+
+
+def register(name: str, factory: Callable[..., World]) -> None:
+    """Adds a world of your own: `factory(**settings)` makes it."""
+    if name in _WORLDS:
+        raise ValueError(f"there is a world {name!r} already: choose another name")
+    _WORLDS[name] = factory
+
+
+def names() -> list[str]:
+    """The worlds there are."""
+    return sorted(_WORLDS)

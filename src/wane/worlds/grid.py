@@ -1,7 +1,8 @@
 """A text map and what can be done on it.
 
-`#` is a wall, everything else is free; free cells are the states, numbered along the rows. Bumping into a wall leaves
-the agent where it is. With slip p an action becomes, with probability p, a move to a uniformly chosen free neighbour.
+`#` is a wall, `.` is free, letters and digits are free cells with a name; free cells are the states, numbered along
+the rows. Bumping into a wall leaves the agent where it is. With slip p an action becomes, with probability p, a move
+to a uniformly chosen free neighbour.
 
     >>> corridor = Map('''
     ...     #####
@@ -36,6 +37,11 @@ class Map:
                 f"all rows of a map have the same length; row {ragged} is {len(lines[ragged])} long: {text!r}"
             )
         self.letters = np.array([list(line) for line in lines])
+        strange = [str(c) for c in np.unique(self.letters) if not (c.isalnum() or c in "#.")]
+        if strange:
+            raise ValueError(
+                f"unknown character {strange[0]!r} on a map: # is a wall, . free, letters and digits name cells"
+            )
         self.free = self.letters != "#"
         if not self.free.any():
             raise ValueError(f"a map needs a free cell: {text!r}")
@@ -43,6 +49,11 @@ class Map:
         """(row, column) of every state"""
         self.number = np.where(self.free, np.cumsum(self.free).reshape(self.free.shape) - 1, -1)
         """the state of every cell, −1 for walls"""
+
+    @classmethod
+    def from_letters(cls, letters: np.ndarray) -> "Map":
+        """A map from an array (rows, columns) of characters."""
+        return cls("\n".join("".join(row) for row in letters))
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -97,15 +108,20 @@ class Map:
         moves = [sparse.csr_array((np.ones(len(own)), (own, table[:, a])), shape=stray.shape) for a in range(n_actions)]
         return MDP([(1 - slip) * move + slip * stray for move in moves])
 
+    def neighbour_table(self) -> tuple[np.ndarray, np.ndarray]:
+        """The free neighbours of every state (states, 4), used ones first, and how many: itself where there is none."""
+        aims = self._targets[:, :4]
+        order = np.argsort(aims < 0, axis=1, kind="stable")
+        near = np.take_along_axis(aims, order, axis=1)
+        own = np.arange(self.n_states)[:, None]
+        return np.where(near < 0, own, near), np.maximum((aims >= 0).sum(1), 1)
+
     def neighbours(self) -> sparse.csr_array:
         """The kernel of moving to a uniformly chosen free neighbour (staying where there is none)."""
-        aims = self._targets[:, :4]
-        source, which = np.nonzero(aims >= 0)
-        count = (aims >= 0).sum(1)
-        alone = np.flatnonzero(count == 0)
-        weights = np.concatenate([1 / count[source], np.ones(len(alone))])
-        places = (np.concatenate([source, alone]), np.concatenate([aims[source, which], alone]))
-        return sparse.csr_array((weights, places), shape=(self.n_states, self.n_states))
+        near, count = self.neighbour_table()
+        used = np.arange(4) < count[:, None]
+        source = np.broadcast_to(np.arange(self.n_states)[:, None], used.shape)[used]
+        return sparse.csr_array((1 / count[source], (source, near[used])), shape=(self.n_states, self.n_states))
 
     def policy(self, text: str) -> np.ndarray:
         """Actions from a drawing of the map's interior, u r d l s or ^ > v < . in every free cell."""

@@ -1,0 +1,255 @@
+"""Worlds as Gymnasium environments, and any Gymnasium environment as a world whose rewards wear off.
+
+Importing `wane` registers the catalog: `gymnasium.make("wane/FourRooms-v0", slip=0.2)`, or, without the import,
+`gymnasium.make("wane:wane/FourRooms-v0")`; settings are those of `wane.worlds.make`. `gymnasium.make_vec` gives the
+batched JAX world, one jitted call a step for all environments. An episode that runs into its horizon is truncated,
+one whose rewards are used up is terminated.
+
+`Depleting(env, depletion, site=…)` multiplies the rewards of any environment by what is left of the site they come
+from.
+"""
+
+from collections.abc import Callable, Hashable
+from typing import Any
+
+import gymnasium
+import jax
+import jax.numpy as jnp
+import numpy as np
+from gymnasium import spaces
+from gymnasium.vector import AutoresetMode, VectorEnv
+
+from wane.depletion import Depletion, Memory
+from wane.worlds.catalog import make, names
+from wane.worlds.observe import Cell, Index, Symbolic
+from wane.worlds.top_down import TopDown
+from wane.worlds.world import State, World, check_action
+
+_RENDER_MODES = ("rgb_array", "human", "ansi")
+
+
+def observation_space(world: World) -> spaces.Space:
+    """The space that the world's observations live in."""
+    seen = world.observation
+    if isinstance(seen, Index):
+        return spaces.Discrete(world.n_states)
+    shape = jax.eval_shape(world.reset, jax.random.key(0))[0]
+    if isinstance(seen, Cell):
+        rows, columns = world.map.shape
+        return spaces.Box(0, np.array([rows - 1, columns - 1]), (2,), np.int32)
+    if isinstance(seen, Symbolic):
+        return spaces.Box(0, 2 + world.n_sites, shape.shape, np.int32)
+    if shape.dtype == jnp.uint8:
+        return spaces.Box(0, 255, shape.shape, np.uint8)
+    low, high = (0.0, 1.0) if shape.dtype == jnp.float32 else (-np.inf, np.inf)
+    return spaces.Box(low, high, shape.shape, shape.dtype)
+
+
+class Environment(gymnasium.Env):
+    """One world, for Gymnasium."""
+
+    metadata: dict[str, Any] = {"render_modes": list(_RENDER_MODES), "render_fps": 6}  # noqa: RUF012  (Gymnasium's own)
+
+    def __init__(self, world: World | str, render_mode: str | None = None, **settings: Any):
+        self.world = make(world, **settings) if isinstance(world, str) else world
+        self.render_mode = _check_render_mode(render_mode)
+        self.observation_space = observation_space(self.world)
+        self.action_space = spaces.Discrete(self.world.n_actions)
+        self._reset, self._step = jax.jit(self.world.reset), jax.jit(self.world.step)
+        self._key, self._state, self._window = jax.random.key(0), None, None
+        self._picture = TopDown(self.world.map, self.world.sites, cell_pixels=32)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """A fresh episode; `options={"state": s}` begins it in a given state."""
+        super().reset(seed=seed)
+        self._key = jax.random.key(int(self.np_random.integers(2**31)))
+        self._key, now = jax.random.split(self._key)
+        if options and "state" in options:
+            seen, self._state = self.world.begin(int(options["state"]))
+        else:
+            seen, self._state = self._reset(now)
+        if self.render_mode == "human":
+            self.render()
+        return _plain(seen), {"remaining": np.asarray(self.world.remaining(self._state))}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        action = check_action(action, self.world.n_actions)
+        self._key, now = jax.random.split(self._key)
+        seen, self._state, reward, terminated, truncated, info = self._step(now, self._state, action)
+        if self.render_mode == "human":
+            self.render()
+        info = {name: np.asarray(value) for name, value in info.items()}
+        return _plain(seen), float(reward), bool(terminated), bool(truncated), info
+
+    def render(self) -> Any:
+        if self._state is None or self.render_mode is None:
+            return None
+        if self.render_mode == "ansi":
+            return text(self.world, self._state)
+        worth = jnp.broadcast_to(self.world.depletion.worth(self._state.memory), (self.world.n_sites,))
+        frame = np.asarray(self._picture.frame(self._state.cell, self._state.facing, jnp.clip(worth, 0, 1)))
+        return frame if self.render_mode == "rgb_array" else self._show(frame)
+
+    def _show(self, frame: np.ndarray) -> None:
+        """Human mode: a window that follows the agent."""
+        from matplotlib import pyplot
+
+        if self._window is None:
+            self._window = pyplot.figure("wane").add_axes((0, 0, 1, 1)).imshow(frame)
+        self._window.set_data(frame)
+        pyplot.pause(1 / self.metadata["render_fps"])
+
+    def close(self) -> None:
+        if self._window is not None:
+            from matplotlib import pyplot
+
+            pyplot.close("wane")
+            self._window = None
+
+
+class VectorEnvironment(VectorEnv):
+    """Many copies of a world, stepped by one jitted program. A finished copy starts anew at its next step."""
+
+    def __init__(self, world: World | str, num_envs: int = 1, render_mode: str | None = None, **settings: Any):
+        self.world = make(world, **settings) if isinstance(world, str) else world
+        self.num_envs, self.render_mode = num_envs, None
+        if render_mode is not None:
+            raise ValueError("a batch of worlds has no picture: render a single one, gymnasium.make(…)")
+        self.metadata = {"autoreset_mode": AutoresetMode.NEXT_STEP, "render_modes": []}
+        self.single_observation_space = observation_space(self.world)
+        self.single_action_space = spaces.Discrete(self.world.n_actions)
+        self.observation_space = gymnasium.vector.utils.batch_space(self.single_observation_space, num_envs)
+        self.action_space = gymnasium.vector.utils.batch_space(self.single_action_space, num_envs)
+        self._all_reset, self._all_step = jax.jit(self._reset_all), jax.jit(self._step_all)
+        self._key, self._state, self._done = jax.random.key(0), None, jnp.zeros(num_envs, bool)
+
+    def _reset_all(self, key: jax.Array):
+        return jax.vmap(self.world.reset)(jax.random.split(key, self.num_envs))
+
+    def _step_all(self, key: jax.Array, state: State, done: jax.Array, action: jax.Array):
+        next_key, reset_key, step_key = jax.random.split(key, 3)
+        step_keys = jax.random.split(step_key, self.num_envs)
+        seen, moved, reward, terminated, truncated, info = jax.vmap(self.world.step)(step_keys, state, action)
+        fresh_seen, fresh = self._reset_all(reset_key)
+
+        def choose(new, old):
+            return jnp.where(done.reshape((-1,) + (1,) * (old.ndim - 1)), new, old)
+
+        state, seen = jax.tree_util.tree_map(choose, (fresh, fresh_seen), (moved, seen))
+        reward, terminated, truncated = jnp.where(done, 0.0, reward), terminated & ~done, truncated & ~done
+        info["remaining"] = jax.vmap(self.world.remaining)(state)
+        return next_key, seen, state, reward, terminated, truncated, info
+
+    def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed if seed is None or isinstance(seed, int) else seed[0])
+        self._key = jax.random.key(int(self.np_random.integers(2**31)))
+        self._key, now = jax.random.split(self._key)
+        seen, self._state = self._all_reset(now)
+        self._done = jnp.zeros(self.num_envs, bool)
+        return np.asarray(seen), {"remaining": np.asarray(jax.vmap(self.world.remaining)(self._state))}
+
+    def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+        actions = np.asarray(actions)
+        if actions.shape != (self.num_envs,):
+            raise ValueError(f"{self.num_envs} worlds want as many actions, got shape {actions.shape}")
+        outside = (actions < 0) | (actions >= self.world.n_actions)
+        if outside.any():
+            check_action(actions[outside][0], self.world.n_actions)
+        out = self._all_step(self._key, self._state, self._done, jnp.asarray(actions, jnp.int32))
+        self._key, seen, self._state, reward, terminated, truncated, info = out
+        self._done = terminated | truncated
+        info = {name: np.asarray(value) for name, value in info.items()}
+        return np.asarray(seen), np.asarray(reward), np.asarray(terminated), np.asarray(truncated), info
+
+
+class Depleting(gymnasium.Wrapper):
+    """Any environment, with rewards that wear off where they are collected.
+
+    `site(observation, action, info)` names the place a reward comes from: anything hashable, or None for one that
+    does not wear off. By default it is the new observation, where that is a single integer. Steps that pay nothing
+    visit nothing. `info` tells the site and the worth its reward was multiplied with. A site's memory lasts for the
+    episode.
+    """
+
+    def __init__(
+        self,
+        env: gymnasium.Env,
+        depletion: Depletion,
+        site: Callable[[Any, Any, dict[str, Any]], Hashable | None] | None = None,
+    ):
+        super().__init__(env)
+        if site is None and not isinstance(env.observation_space, spaces.Discrete):
+            raise ValueError(
+                f"observations of {env} are no single integers ({env.observation_space}): say where rewards come "
+                "from with "
+                "site=lambda observation, action, info: …"
+            )
+        self.depletion, self.site = depletion, site or (lambda observation, action, info: int(observation))
+        self._waits = type(depletion).wait is not Depletion.wait
+        self._memories: dict[Hashable, Memory] = {}
+        self._clock: dict[Hashable, int] = {}
+        self._time = 0
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        self._memories, self._clock, self._time = {}, {}, 0
+        return self.env.reset(seed=seed, options=options)
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        seen, reward, terminated, truncated, info = self.env.step(action)
+        place = self.site(seen, action, info)
+        worth = 1.0
+        if place is not None and reward != 0:
+            memory = self._memory(place)
+            worth = float(self.depletion.worth(memory))
+            self._memories[place], self._clock[place] = self.depletion.visit(memory), self._time + 1
+        self._time += 1
+        return seen, float(reward) * worth, terminated, truncated, {**info, "site": place, "worth": worth}
+
+    def _memory(self, place: Hashable) -> Memory:
+        """A site's memory now. It has waited since its last visit; that is made up for only when it is needed."""
+        memory = self._memories.get(place, self.depletion.initial())
+        if self._waits:
+            for _ in range(self._time - self._clock.get(place, 0)):
+                memory = self.depletion.wait(memory)
+        return memory
+
+
+def text(world: World, state: State) -> str:
+    """The map as text, with the agent as @ and sites that are used up as a dot."""
+    letters = np.where(world.map.free, ".", "#")
+    worth = np.broadcast_to(world.depletion.worth(state.memory), (world.n_sites,))
+    for i, site in enumerate(world.sites):
+        if worth[i] > 0:
+            letters[tuple(world.map.cells[site])] = str(i) if i < 10 else "+"
+    letters[tuple(world.map.cells[int(state.cell)])] = "@"
+    return "\n".join("".join(row) for row in letters)
+
+
+def _plain(seen: jax.Array) -> Any:
+    return int(seen) if seen.ndim == 0 else np.asarray(seen)
+
+
+def _check_render_mode(mode: str | None) -> str | None:
+    if mode is not None and mode not in _RENDER_MODES:
+        raise ValueError(f"unknown render_mode {mode!r}: there are {', '.join(_RENDER_MODES)}")
+    return mode
+
+
+def environment_id(name: str) -> str:
+    """The Gymnasium id of a world: four-rooms-17 is wane/FourRooms17-v0."""
+    return "wane/" + "".join(part[:1].upper() + part[1:] for part in name.split("-")) + "-v0"
+
+
+def register_all() -> None:
+    """Registers every world of the catalog with Gymnasium, once."""
+    for name in names():
+        if environment_id(name) not in gymnasium.registry:
+            gymnasium.register(
+                environment_id(name),
+                entry_point="wane.worlds.gym:Environment",
+                vector_entry_point="wane.worlds.gym:VectorEnvironment",
+                kwargs={"world": name},
+            )
+
+
+register_all()

@@ -1,0 +1,60 @@
+"""The map from above, as pixels for an agent (for pictures to look at, see `wane.worlds.draw`)."""
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from wane.mdp import check_sites
+from wane.worlds.grid import Map
+from wane.worlds.pixels import place_colour, site_colours, to_bytes
+
+
+class TopDown(eqx.Module):
+    """The map from above: walls dark, floor in the hue of its place, sites as discs, the agent as an arrowhead.
+
+    `frame(state, facing, fraction)` is as in `FirstPerson`, with cell_pixels × cell_pixels pixels for each cell.
+    """
+
+    tiles: Array
+    cells: Array
+    sites: Array
+    colours: Array
+    disc: Array
+    arrows: Array
+
+    def __init__(self, map: Map, sites, *, cell_pixels: int = 8):
+        sites = check_sites(sites, map.n_states)
+        if cell_pixels < 4:
+            raise ValueError(f"cell_pixels = {cell_pixels} is too small to draw an arrowhead in; take at least 4")
+        cell = np.indices(map.shape).transpose(1, 2, 0)
+        lightness = jnp.asarray(0.78 + 0.03 * (cell.sum(-1) % 2), jnp.float32)
+        floor = place_colour(jnp.asarray(cell + 0.5, jnp.float32), map.shape, lightness, 0.07)
+        colour = jnp.where(map.free[..., None], floor, jnp.float32(58))
+        self.tiles = jnp.broadcast_to(colour[:, :, None, None], (*map.shape, cell_pixels, cell_pixels, 3))
+        self.cells = jnp.asarray(map.cells, jnp.int32)
+        self.sites, self.colours = self.cells[sites], site_colours(len(sites))
+        self.disc, self.arrows = _markers(cell_pixels)
+
+    def frame(self, state, facing, fraction) -> Array:
+        """The picture, height × width × RGB, as bytes."""
+        fraction = jnp.clip(jnp.asarray(fraction, jnp.float32), 0, 1)
+        tiles, (rows, columns) = self.tiles, self.sites.T
+        opacity = fraction[:, None, None, None] * self.disc
+        discs = self.colours[:, None, None] * opacity + tiles[rows, columns] * (1 - opacity)
+        tiles = tiles.at[rows, columns].set(discs)
+        arrow, (row, column) = self.arrows[facing], self.cells[state]
+        tiles = tiles.at[row, column].set(arrow[..., :3] + tiles[row, column] * (1 - arrow[..., 3:]))
+        height, width, pixels = tiles.shape[:3]
+        return to_bytes(tiles.transpose(0, 2, 1, 3, 4).reshape(height * pixels, width * pixels, 3))
+
+
+def _markers(pixels: int) -> tuple[Array, Array]:
+    """The opacity of a disc, and black arrowheads with a white rim for each facing: colour × opacity, opacity."""
+    across = (np.arange(4 * pixels) + 0.5) / (2 * pixels) - 1
+    x, y = np.meshgrid(across, across)
+    ink, rim = ((y < 0.5 + grow) & (y > 2.2 * np.abs(x) - 0.75 - 2.4 * grow) for grow in (0, 0.14))
+    drawn = np.stack([np.hypot(x, y) < 0.94, *[255.0 * (rim & ~ink)] * 3, rim], -1, dtype=np.float32)
+    drawn = drawn.reshape(pixels, 4, pixels, 4, -1).mean((1, 3))
+    arrows = np.stack([np.rot90(drawn[..., 1:], -turn) for turn in range(4)])
+    return jnp.asarray(drawn[..., :1]), jnp.asarray(arrows)

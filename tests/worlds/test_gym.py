@@ -1,0 +1,212 @@
+import gymnasium
+import matplotlib
+import numpy as np
+import pytest
+from gymnasium.utils.env_checker import check_env
+
+import wane
+from wane.worlds import Depleting, names, world
+from wane.worlds.gym import Environment, VectorEnvironment, environment_id
+
+UNEVEN = """
+    #######
+    #a..#.#
+    #.#..b#
+    #######
+"""
+
+
+@pytest.mark.parametrize("observation", ["index", "one-hot", "cell", "symbolic", "top-down", "first-person"])
+def test_the_checker_finds_nothing(observation):
+    env = gymnasium.make("wane/Corridor-v0", length=5, observation=observation, render_mode="rgb_array")
+    check_env(env.unwrapped)
+    seen, _ = env.reset(seed=0)
+    assert env.observation_space.contains(seen)
+
+
+def test_the_whole_catalog_is_registered():
+    for name in names():
+        if not name.startswith("my-"):
+            assert environment_id(name) in gymnasium.registry
+    assert environment_id("four-rooms-17") == "wane/FourRooms17-v0"
+    env = gymnasium.make("wane:wane/FourRooms-v0", depletion=wane.FirstVisits(1), slip=0.1)
+    assert env.unwrapped.world.slip == 0.1
+    assert env.action_space.n == 5
+
+
+def test_an_episode_by_hand():
+    env = gymnasium.make("wane/Corridor-v0", length=5, horizon=4, render_mode="ansi")
+    seen, info = env.reset(seed=3)
+    assert seen == 2
+    assert info["remaining"].tolist() == [1, 1]
+    assert env.render() == "#######\n#0.@.1#\n#######"
+    paid = []
+    for action in (1, 1, 4, 4):
+        seen, reward, terminated, truncated, info = env.step(action)
+        paid.append(reward)
+    assert (seen, paid, terminated, truncated) == (4, [0, 1, 0.5, 0.25], False, True)
+    assert info["remaining"].tolist() == [1, 0.125]
+    assert env.reset(options={"state": 1})[0] == 1
+
+
+def test_used_up_rewards_end_an_episode():
+    env = Environment(world(UNEVEN, sites="a", rewards=[1.0], start="a", depletion=wane.Geometric(0.0), threshold=0.1))
+    env.reset(seed=0)
+    _, reward, terminated, truncated, _ = env.step(4)
+    assert (reward, terminated, truncated) == (1.0, True, False)
+    env.render_mode = "ansi"
+    assert env.render().count("@") == 1
+    assert "0" not in env.render()
+
+
+def test_same_seed_same_episode():
+    def play(seed):
+        env = gymnasium.make("wane/FourRooms-v0", slip=0.5)
+        seen = [env.reset(seed=seed)[0]]
+        for action in range(20):
+            seen.append(env.step(action % 5)[0])
+        return seen
+
+    assert play(1) == play(1) != play(2)
+
+
+def test_pictures():
+    env = gymnasium.make("wane/FourRooms-v0", render_mode="rgb_array")
+    env.reset(seed=0)
+    first = env.render()
+    assert first.shape == (11 * 32, 11 * 32, 3)
+    assert first.dtype == np.uint8
+    env.unwrapped.step(1)
+    assert (env.render() != first).any() or env.unwrapped.world.map.bumps()[env.unwrapped._state.cell, 1]
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_human_mode_shows_a_window():
+    matplotlib.use("agg")
+    env = gymnasium.make("wane/Corridor-v0", render_mode="human")
+    env.reset(seed=0)
+    before = env.unwrapped._window.get_array().copy()
+    env.step(1)
+    assert (env.unwrapped._window.get_array() != before).any()
+    env.close()
+    assert env.unwrapped._window is None
+
+
+def test_a_batch_is_the_same_world():
+    """Every copy of the batch follows the transitions and pays what the single world pays."""
+    batch = gymnasium.make_vec("wane/FourRooms-v0", num_envs=16)
+    assert isinstance(batch.unwrapped, VectorEnvironment)
+    seen, info = batch.reset(seed=0)
+    assert batch.observation_space.contains(seen.astype(np.int64))
+    room = batch.unwrapped.world
+    table, bumps = room.map.next_states(), room.map.bumps()
+    rng, cells, left = np.random.default_rng(0), np.asarray(seen), np.array(info["remaining"])
+    finished = np.zeros(16, bool)
+    for t in range(60):
+        actions = rng.integers(0, 5, 16)
+        seen, reward, terminated, truncated, info = batch.step(actions)
+        expected = np.where(finished, seen, table[cells, actions])
+        np.testing.assert_array_equal(seen, expected)
+        here = (room.sites == seen[:, None]) & ~finished[:, None]
+        paid = (left * here).sum(1) - bumps[cells, actions]
+        np.testing.assert_allclose(reward, np.where(finished, 0, paid), rtol=1e-6)
+        left = np.where(finished[:, None], room.rewards, np.where(here, 0.5 * left, left))
+        np.testing.assert_allclose(info["remaining"], left, rtol=1e-6)
+        finished, cells = terminated | truncated, seen
+        assert not (terminated & truncated).any()
+        assert truncated.all() == (t in (39,)) or t > 39
+    assert batch.single_observation_space.n == 68
+
+
+def test_bad_actions_and_settings():
+    env = Environment("corridor")
+    env.reset(seed=0)
+    with pytest.raises(ValueError, match="unknown action 9: there are 0 up, 1 right, 2 down, 3 left, 4 stay"):
+        env.step(9)
+    with pytest.raises(ValueError, match="unknown action 0.5"):
+        env.step(0.5)
+    batch = VectorEnvironment("corridor", num_envs=2)
+    batch.reset(seed=0)
+    with pytest.raises(ValueError, match="unknown action"):
+        batch.step([0, 7])
+    with pytest.raises(ValueError, match=r"2 worlds want as many actions, got shape \(3,\)"):
+        batch.step([0, 0, 0])
+    with pytest.raises(ValueError, match="unknown render_mode 'hologram'"):
+        Environment("corridor", render_mode="hologram")
+    with pytest.raises(ValueError, match="a batch of worlds has no picture"):
+        VectorEnvironment("corridor", render_mode="rgb_array")
+
+
+class Payer(gymnasium.Env):
+    """Pays what it is told and shows what it is told."""
+
+    observation_space = gymnasium.spaces.Discrete(10)
+    action_space = gymnasium.spaces.Discrete(10)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return 0, {}
+
+    def step(self, action):
+        return int(action), 1.0 * (action > 0), False, False, {}
+
+
+def rewards_of(env, actions):
+    env.reset(seed=0)
+    return [env.step(action)[1] for action in actions]
+
+
+def test_depleting_by_hand():
+    env = Depleting(Payer(), wane.Geometric(0.5))
+    assert rewards_of(env, [3, 3, 4, 3, 0, 4]) == [1, 0.5, 1, 0.25, 0, 0.5]
+    assert rewards_of(env, [3]) == [1], "a new episode starts afresh"
+    parity = Depleting(Payer(), wane.Geometric(0.5), site=lambda seen, action, info: seen % 2)
+    assert rewards_of(parity, [1, 3, 2, 5]) == [1, 0.5, 1, 0.25]
+    never = Depleting(Payer(), wane.Geometric(0.0), site=lambda seen, action, info: None)
+    assert rewards_of(never, [1, 1, 1]) == [1, 1, 1]
+    env.reset(seed=0)
+    *_, info = env.step(7)
+    assert (info["site"], info["worth"]) == (7, 1.0)
+
+
+def test_depleting_grows_back():
+    elapsed = Depleting(Payer(), wane.TimeElapsed(0.5))
+    assert rewards_of(elapsed, [3, 3, 0, 3]) == pytest.approx([1, 0.5, 0, 0.5 ** (2 / 2)])
+    total = Depleting(Payer(), wane.TotalTime(0.5, 0.5, form="representation"))
+    assert rewards_of(total, [0, 3, 0, 0, 3]) == [0, 0.5, 0, 0, 0.5**4]
+
+
+def test_depleting_frozen_lake_taxi_and_cartpole():
+    lake = Depleting(gymnasium.make("FrozenLake-v1", is_slippery=False), wane.Geometric(0.5))
+    assert rewards_of(lake, [1, 1, 2, 1, 2, 2])[-1] == 1
+    name = "Taxi-v4" if "Taxi-v4" in gymnasium.registry else "Taxi-v3"
+    taxi = Depleting(gymnasium.make(name), wane.Geometric(0.5))
+    taxi.reset(seed=0)
+    wall = [taxi.step(0)[1] for _ in range(12)]
+    assert wall[0] == -1
+    assert wall[-1] == wall[-2] / 2, "standing at a wall costs half as much every time"
+
+    def bins(seen, action, info):
+        return int(seen[2] > 0)
+
+    pole = Depleting(gymnasium.make("CartPole-v1"), wane.Hyperbolic(1.0), site=bins)
+    paid = rewards_of(pole, [0, 1, 0, 1, 0, 1])
+    assert paid[0] == 1
+    assert min(paid) < 0.5
+    with pytest.raises(ValueError, match="say where rewards come from with site="):
+        Depleting(gymnasium.make("CartPole-v1"), wane.Geometric(0.5))
+
+
+def test_depleting_mujoco(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # MuJoCo leaves a log where it runs
+    def distance(seen, action, info):
+        return int(info["x_position"] // 0.05)
+
+    cheetah = Depleting(gymnasium.make("HalfCheetah-v5"), wane.Geometric(0.0), site=distance)
+    cheetah.reset(seed=0)
+    outcomes = [cheetah.step(cheetah.action_space.sample() * 0) for _ in range(20)]
+    places = [info["site"] for *_, info in outcomes]
+    assert len(set(places)) < len(places)
+    for i, (_, reward, *_) in enumerate(outcomes):
+        if places[i] in places[:i]:
+            assert reward == 0
