@@ -442,7 +442,7 @@ def _divide(a: Any, b: Any) -> Any:
 
 
 def _check(name: str, value: Any, low: float, high: float, why: str) -> None:
-    if is_traced(value):
+    if (type(value) is float and low <= value <= high < np.inf) or is_traced(value):
         return
     array = np.asarray(value, dtype=float)
     bad = ~((array >= low) & (array <= high) & np.isfinite(array))

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wane.exact import solve as module
+from wane.exact.graph import graph_shape
 from wane.exact.solve import DenseLU, InaccurateSolve, Krylov, SparseLU, solve
 
 METHODS = ["dense", "banded", "sparse", "krylov", SparseLU(single=True)]
@@ -170,7 +171,7 @@ def test_tree_is_not_taken_for_a_random_graph():
     up = sp.coo_array((np.ones(n - 1), (i, (i - 1) // 2)), shape=(n, n))
     kernel = sp.csr_array(up + up.T)
     kernel = sp.csr_array(sp.diags_array(1.0 / kernel.sum(axis=1)) @ kernel)
-    width, _, _ = module._graph_shape(kernel)
+    width, _, _ = graph_shape(kernel)
     assert width <= 2.0
     assert solve(kernel, np.ones(n), discount=0.9999).method.startswith("sparse LU")
 

@@ -199,6 +199,7 @@ def test_depleting_frozen_lake_taxi_and_cartpole():
 
 def test_depleting_mujoco(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # MuJoCo leaves a log where it runs
+
     def distance(seen, action, info):
         return int(info["x_position"] // 0.05)
 

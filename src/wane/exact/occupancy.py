@@ -24,7 +24,7 @@ import numpy as np
 from wane.depletion import Depletion, Diminishing, Geometric, is_traced, namespace
 from wane.exact.graph import recurrent_classes
 from wane.exact.representation import Representation, build
-from wane.exact.solve import InaccurateSolve, solve
+from wane.exact.solve import InaccurateSolve, product, solve
 
 
 class Occupancy(Representation):
@@ -60,7 +60,10 @@ class Occupancy(Representation):
         """As for every representation. Leading axes of rewards, of the memory and of a parameter of the depletion are
         batches: `Geometric(lams[:, None])` gives the values for all the λ's in one product."""
         weights = self.paid(self.fresh_memory if memory is None else memory) * self.check_rewards(rewards)
-        return weights @ self.first.T
+        if isinstance(weights, jax.Array) or isinstance(self.first, jax.Array):
+            return weights @ self.first.T
+        rows = np.atleast_2d(weights).reshape(-1, len(self.sites))
+        return product(self.first, np.ascontiguousarray(rows.T)).T.reshape(*np.shape(weights)[:-1], -1)
 
     def with_depletion(self, depletion: Depletion) -> Representation:
         if not isinstance(depletion, Diminishing):

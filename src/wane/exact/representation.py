@@ -166,11 +166,14 @@ def evaluate(kernel: Any, rewards: Any, depletion: Depletion, *, discount: Any, 
     n = kernel.shape[0]
     if rewards.shape != (n,):
         raise ValueError(f"rewards has shape {rewards.shape}: give one r̄ for each of the {n} states")
-    _check_parameters(depletion, n)
-    if isinstance(kernel, jax.Array) or is_traced(rewards, discount):
+    if isinstance(kernel, jax.Array) or isinstance(rewards, jax.Array) or is_traced(discount):
+        _check_parameters(depletion, n)
         return build(depletion, kernel, discount, np.arange(n), method).values(rewards)
-    rewards = np.asarray(rewards)
-    constant = np.broadcast_to(_never_wears_off(depletion) if discount < 1 else False, (n,))
+    stays = _never_wears_off(depletion) if discount < 1 else False
+    if stays is True:
+        return solve(kernel, rewards, discount=discount, method=method).x
+    _check_parameters(depletion, n)
+    constant = np.broadcast_to(stays, (n,))
     values = np.zeros(n)
     if np.any(rewards[constant]):
         values = solve(kernel, np.where(constant, rewards, 0.0), discount=discount, method=method).x
@@ -181,7 +184,11 @@ def evaluate(kernel: Any, rewards: Any, depletion: Depletion, *, discount: Any, 
 
 
 def _never_wears_off(depletion: Depletion) -> Any:
-    return np.asarray(depletion.lam) == 1 if isinstance(depletion, Geometric) else False
+    """True or False, or an array of them for a λ at each site."""
+    if not isinstance(depletion, Geometric):
+        return False
+    lam = depletion.lam
+    return bool(lam == 1) if type(lam) is float or np.ndim(lam) == 0 else np.asarray(lam) == 1
 
 
 def _check_parameters(depletion: Any, n_sites: int) -> None:

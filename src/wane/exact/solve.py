@@ -24,6 +24,7 @@ import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,9 @@ from scipy.linalg import blas as _blas
 from scipy.linalg import lapack as _lapack
 from scipy.sparse import csgraph
 from scipy.sparse.linalg import splu
+
+from wane.exact.graph import graph_shape
+from wane.exact.krylov import bicgstab, conjugate_gradients, largest
 
 blas: Any = _blas  # made at import, unseen by type checkers
 lapack: Any = _lapack
@@ -101,7 +105,7 @@ class Solution:
     method: str
 
 
-def _product(matrix: Kernel, x: Array) -> Array:
+def product(matrix: Kernel, x: Array) -> Array:
     """matrix @ x; with SciPy's BLAS, whose threads LAPACK has awake, where NumPy's own would compete."""
     return matrix @ x if sp.issparse(matrix) else blas.dgemm(1.0, matrix.T, x, trans_a=1)
 
@@ -114,18 +118,24 @@ class _System:
         self.size: int = kernel.shape[0]
         self.weight = discount if scale is None else discount * np.asarray(scale, np.float64)[:, None]
         self.largest_weight = discount if scale is None else float(np.max(self.weight))
-        weight = discount if scale is None else np.ravel(self.weight)
-        self.loops = weight * kernel.diagonal()
-        self.row_sums = weight * _product(kernel, np.ones((self.size, 1)))[:, 0]
-        self.norm = float((np.abs(1.0 - self.loops) + (self.row_sums - self.loops)).max())
+        # ‖I‖ + ‖diag(weight)·P‖, not ‖A‖: near γ = 1 the two cancel, and x − γPx cannot be told more exactly than that.
+        self.norm = 1.0 + (discount if scale is None else float(self.row_sums.max()))
+
+    @cached_property
+    def loops(self) -> Array:
+        return np.ravel(self.weight) * self.kernel.diagonal()
+
+    @cached_property
+    def row_sums(self) -> Array:
+        return np.ravel(self.weight * product(self.kernel, np.ones((self.size, 1))))
 
     def residual(self, rhs: Array, x: Array) -> Array:
         """rhs − A x for (n, k) arrays."""
-        product = _product(self.kernel, x)
-        product *= self.weight
-        product -= x
-        product += rhs
-        return product
+        rest = product(self.kernel, x)
+        rest *= self.weight
+        rest -= x
+        rest += rhs
+        return rest
 
     def dense(self) -> Array:
         kernel = self.kernel.toarray() if sp.issparse(self.kernel) else self.kernel
@@ -152,7 +162,7 @@ def solve(
 ) -> Solution:
     """Solve (I − discount·diag(scale)·kernel) x = rhs; `rhs` is (n,), (n, k), or None for the identity.
 
-    `residual` is the largest over the columns of ‖b − A x‖∞ / (‖A‖∞‖x‖∞ + ‖b‖∞).  For more than 64 columns
+    `residual` is the largest over the columns of ‖b − A x‖∞ / ((1 + γ)‖x‖∞ + ‖b‖∞).  For more than 64 columns
     solved by dense LU it is an upper bound from random signs instead (see `_probed_error`).  Above 1e-10, or
     where A is singular, InaccurateSolve is raised.
     """
@@ -215,7 +225,7 @@ def _plans(system: _System, columns: int, method: str | Method) -> list[Method]:
 def _cheapest_first(system: _System, columns: int) -> list[Method]:
     """Methods to try in turn.  Costs are seconds, their coefficients fitted on one core of an x86 server."""
     n, entries = system.size, system.kernel.nnz + system.size
-    width, depth, hubs = _graph_shape(system.kernel)
+    width, depth, hubs = graph_shape(system.kernel)
     spread = n * math.log2(width + 2.0)
     fill = min(7.0 * spread + 20.0 * width**2, float(n) ** 2)
     direct: list[tuple[float, Method]] = []
@@ -236,37 +246,6 @@ def _cheapest_first(system: _System, columns: int) -> list[Method]:
     return [Krylov(max_iterations=3 * int(iterations)), *plans] if krylov < direct[0][0] else plans
 
 
-def _graph_shape(kernel: Any) -> tuple[float, float, float]:
-    """Width of the separator that fill depends on, fronts from end to end, sum of squared degrees."""
-    n = kernel.shape[0]
-    pattern = sp.csr_array((np.ones(kernel.nnz, np.int8), kernel.indices, kernel.indptr), shape=kernel.shape)
-    graph = sp.csr_array(pattern + pattern.T + sp.eye_array(n, format="csr").astype(np.int8))
-    order = csgraph.reverse_cuthill_mckee(graph, symmetric_mode=True)
-    place = np.empty(n, np.int64)
-    place[order] = np.arange(n)
-    entered = np.minimum.reduceat(place[graph.indices], graph.indptr[:-1])
-    front = np.cumsum(np.bincount(entered, minlength=n) - 1)  # from first neighbour to itself
-    width = _separator_work(front) ** (1 / 3)
-    edges = (graph.nnz - n) // 2
-    if edges - n < width:
-        parts = csgraph.connected_components(graph, directed=False, return_labels=False)
-        width = min(width, edges - n + parts + 1.0)
-    degree = np.diff(graph.indptr).astype(np.float64)
-    return width, n / (front.mean() + 1.0), float(degree @ degree)
-
-
-def _separator_work(front: Array) -> float:
-    """Cube of the widest front, or of the parts' widest if the chain has a bottleneck near its middle."""
-    widest, quarter = float(front.max()) ** 3, front.size // 4
-    if front.size < 16:
-        return widest
-    cut = quarter + int(np.argmin(front[quarter:-quarter]))
-    narrow = float(front[cut]) ** 3
-    if 2.0 * narrow > widest:
-        return widest
-    return min(widest, narrow + _separator_work(front[:cut]) + _separator_work(front[cut + 1 :]))
-
-
 def _run(system: _System, rhs: Array | None, plan: Method) -> tuple[Array, float, str]:
     if isinstance(plan, DenseLU):
         return _dense_lu(system, rhs)
@@ -277,28 +256,24 @@ def _run(system: _System, rhs: Array | None, plan: Method) -> tuple[Array, float
     return _krylov(system, rhs, plan)
 
 
-def _largest(x: Array) -> Array:
-    """Largest magnitude in each column; long runs of memory make NumPy's reduction several times faster."""
-    rows, columns = x.shape
-    if rows >= 4096 and 1 < columns <= 64 and x.flags.c_contiguous:
-        whole = rows - rows % 64
-        folded = _largest(x[:whole].reshape(-1, 64 * columns)).reshape(64, columns)
-        x = np.concatenate([folded, x[whole:]])
-    return np.abs(x).max(axis=0)
-
-
 def _relative(system: _System, error: Array, x: Array, rhs: Array, final: bool = False) -> Array:
     """Residual of each column; not a number counts as infinite.
 
     A backward-stable method solves a singular system to a small residual, but with an enormous x: the
     `final` measurement refuses that.
     """
-    grown, given = system.norm * _largest(x), _largest(rhs)
+    if x.shape[1] == 1:  # plain floats: a small system is solved in as much time as NumPy needs for this
+        grown, given = system.norm * float(np.abs(x).max()), float(np.abs(rhs).max())
+        if final and grown > 1e14 * given:
+            raise InaccurateSolve(_SINGULAR)
+        worst = float(np.abs(error).max()) / (grown + given or 1.0)
+        return np.array([math.inf if math.isnan(worst) else worst])
+    grown, given = system.norm * largest(x), largest(rhs)
     if final and (grown > 1e14 * given).any():
         raise InaccurateSolve(_SINGULAR)
     size = grown + given
     size[size == 0.0] = 1.0
-    relative = _largest(error) / size
+    relative = largest(error) / size
     relative[np.isnan(relative)] = np.inf
     return relative
 
@@ -329,13 +304,13 @@ def _probed_error(system: _System, rhs: Array | None, x: Array) -> float:
     For E = B − A X, each column divided by its size, and random signs v, every ‖E v‖∞ is at least E's largest
     entry with probability one half or more, as flipping the sign on that entry cannot lower both outcomes.
     """
-    given = np.ones(system.size) if rhs is None else _largest(rhs)
-    grown = system.norm * _largest(x)
+    given = np.ones(system.size) if rhs is None else largest(rhs)
+    grown = system.norm * largest(x)
     if (grown > 1e14 * given).any():
         raise InaccurateSolve(_SINGULAR)
     size = np.where(given + grown == 0.0, 1.0, given + grown)
     signs = np.random.default_rng(0).choice([-1.0, 1.0], (x.shape[1], _PROBES)) / size[:, None]
-    error = np.abs(system.residual(signs if rhs is None else _product(rhs, signs), _product(x, signs))).max()
+    error = np.abs(system.residual(signs if rhs is None else product(rhs, signs), product(x, signs))).max()
     return math.inf if np.isnan(error) else float(error)
 
 
@@ -421,7 +396,7 @@ def _refined(
     limit = 6 if kind is np.float32 else 2
     error = rhs
     for taken in range(limit):
-        size = _largest(error)
+        size = largest(error)
         size[size == 0] = 1.0  # also keeps tiny residuals within the range of float32
         x += invert((error / size).astype(kind, copy=False)) * size
         error = system.residual(rhs, x)
@@ -439,7 +414,7 @@ def _krylov(system: _System, rhs: Array | None, plan: Krylov) -> tuple[Array, fl
     left, right = (np.sqrt(inverse), np.sqrt(inverse)) if symmetric else (inverse, np.ones(1))
     matrix = sp.csr_array(system.sparse() * left)
     matrix.data *= right.ravel()[matrix.indices] if symmetric else 1.0
-    sweep = _conjugate_gradients if symmetric else _bicgstab
+    sweep = conjugate_gradients if symmetric else bicgstab
 
     def step(block: Array) -> tuple[Array, int]:
         """Sweeps from the true residual until that is small, or stalls, or the budget is spent."""
@@ -464,68 +439,3 @@ def _krylov(system: _System, rhs: Array | None, plan: Krylov) -> tuple[Array, fl
 def _is_symmetric(kernel: Kernel) -> bool:
     difference = kernel - kernel.T
     return not (difference.data if sp.issparse(difference) else difference).any()
-
-
-def _dots(a: Array, b: Array) -> Array:
-    """Column by column; einsum, because BLAS would start threads for each of these short products."""
-    return np.einsum("ij,ij->j", a, b)
-
-
-def _ratio(top: Array, bottom: Array, wanted: Array) -> Array:
-    """Quotient per column; zero on finished columns and at a breakdown, which leaves the column as it is."""
-    return np.divide(top, bottom, out=np.zeros_like(top), where=wanted & (bottom != 0.0))
-
-
-class _Progress:
-    """Which columns are still worked on; x's size enters the goal, and is looked up only now and then."""
-
-    def __init__(self, r: Array, goal: Array):
-        self.goal, self.start = goal, _largest(r)
-        self.level = goal * self.start
-        self.active = np.ones(goal.size, bool)
-
-    def update(self, iteration: int, x: Array, squared: Array) -> bool:
-        if iteration % 10 == 0:
-            self.level = self.goal * (2.0 * _largest(x) + self.start)
-        self.active &= squared > self.level**2
-        return bool(self.active.any())
-
-
-def _conjugate_gradients(matrix: Any, r: Array, goal: Array, budget: int) -> tuple[Array, int]:
-    """CG on every column at once, from zero; returns the solution and the iterations taken."""
-    x, p, work = np.zeros_like(r), r.copy(), np.empty_like(r)
-    progress, squared = _Progress(r, goal), _dots(r, r)
-    for iteration in range(1, budget + 1):
-        q = matrix @ p
-        alpha = _ratio(squared, _dots(p, q), progress.active)
-        x += np.multiply(p, alpha, out=work)
-        r -= np.multiply(q, alpha, out=work)
-        before, squared = squared, _dots(r, r)
-        if not progress.update(iteration, x, squared) or not alpha.any():
-            return x, iteration
-        p *= _ratio(squared, before, progress.active)
-        p += r
-    return x, budget
-
-
-def _bicgstab(matrix: Any, r: Array, goal: Array, budget: int) -> tuple[Array, int]:
-    """BiCGSTAB on every column at once, from zero; returns the solution and the iterations taken."""
-    x, shadow, p, work = np.zeros_like(r), r.copy(), r.copy(), np.empty_like(r)
-    progress, rho = _Progress(r, goal), _dots(r, r)
-    for iteration in range(1, budget + 1):
-        v = matrix @ p
-        alpha = _ratio(rho, _dots(shadow, v), progress.active)
-        r -= np.multiply(v, alpha, out=work)
-        t = matrix @ r
-        omega = _ratio(_dots(t, r), _dots(t, t), progress.active)
-        x += np.multiply(p, alpha, out=work)
-        x += np.multiply(r, omega, out=work)
-        r -= np.multiply(t, omega, out=work)
-        if not progress.update(iteration, x, _dots(r, r)) or not alpha.any():
-            return x, iteration
-        before, rho = rho, _dots(shadow, r)
-        beta = _ratio(rho, before, progress.active) * _ratio(alpha, omega, progress.active)
-        p -= np.multiply(v, omega, out=work)
-        p *= beta
-        p += r
-    return x, budget

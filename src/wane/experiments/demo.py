@@ -132,8 +132,16 @@ def write(demo: Demo, out: Path) -> Path:
     demo.returns.to_csv(out / "four_rooms.csv", index=False)
     rooms = four_rooms()
     states, left, returns = episode(rooms, demo.best, rooms.map.state(6, 3))
-    settings = dict(sites=rooms.sites, rewards=rooms.rewards, remaining=left, returns=returns)
-    gif(out / "optimum.gif", rooms.map, states, title="The optimal policy on FourRooms, λ = ½", **settings)
+    gif(
+        out / "optimum.gif",
+        rooms.map,
+        states,
+        sites=rooms.sites,
+        rewards=rooms.rewards,
+        remaining=left,
+        returns=returns,
+        title="The optimal policy on FourRooms, λ = ½",
+    )
     film = base64.b64encode((out / "optimum.gif").read_bytes()).decode()
     picture = base64.b64encode((out / "demo.png").read_bytes()).decode()
     table = demo.returns.to_html(index=False, float_format="%.3f", border=0)

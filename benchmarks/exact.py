@@ -1,0 +1,452 @@
+"""How fast the exact part is, beside what else there is.
+
+Every number is a ratio to a peer that was timed in the same run, so that it means something on another machine. Timings
+alternate, ours and the peer's, and the best of the repeats counts. Between two of them the script sleeps a moment:
+NumPy and SciPy bring a BLAS each, whose idle threads keep spinning for a while and would be charged to whoever is next.
+Run it on a machine that does nothing else: the load when a case began is kept with its results.
+
+Large systems are solved in processes of their own, under a limit of time and of address space. Where a peer is stopped
+by it, the ratio is a lower bound, and what stopped it is kept.
+
+    python benchmarks/exact.py                       # everything, about ten minutes on two cores
+    python benchmarks/exact.py --quick               # smaller chains and shorter limits; prints, keeps nothing
+    python benchmarks/exact.py --only lambdas graphs # some of the cases; the others keep the numbers they had
+"""
+
+import importlib.metadata
+import json
+import multiprocessing
+import os
+import platform
+import resource
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy
+import tyro
+from rich.console import Console
+from rich.table import Table
+from scipy import sparse
+from scipy.sparse.linalg import splu
+
+import wane
+
+RESULTS = Path(__file__).parent / "results" / "exact.json"
+README = Path(__file__).parent / "README.md"
+MARKS = "<!-- written by exact.py -->", "<!-- end -->"
+GIB = 2**30
+PAUSE = 0.2
+ADDRESS_SPACE = 12 * GIB
+
+
+@dataclass(frozen=True)
+class Settings:
+    quick: bool = False
+
+    @property
+    def limit(self) -> float:
+        """seconds that a peer gets"""
+        return 15.0 if self.quick else 120.0
+
+    def size(self, full: int, quick: int) -> int:
+        return quick if self.quick else full
+
+
+@dataclass(frozen=True)
+class Result:
+    case: str
+    what: str
+    peer: str
+    ours_s: float
+    peer_s: float | None
+    measured: float | None
+    """None where the peer cannot start"""
+    sign: str
+    """"≤", "≥" or "" where there is no floor: how `measured` must compare"""
+    floor: float | None
+    unit: str
+    note: str = ""
+    load: float | None = None
+    """processes that wanted a core in the minute before the case began"""
+
+    @property
+    def passed(self) -> bool | None:
+        if self.floor is None or self.measured is None:
+            return None
+        return bool(self.measured <= self.floor if self.sign == "≤" else self.measured >= self.floor)
+
+
+def random_dense(n: int) -> np.ndarray:
+    return np.random.default_rng(0).dirichlet(np.ones(n), n)
+
+
+def grid(*shape: int) -> sparse.csr_array:
+    """A random walk on a box; moves that bump into its border stay."""
+    states = np.arange(np.prod(shape)).reshape(shape)
+    ends = [
+        np.take(states, np.clip(np.arange(length) + move, 0, length - 1), axis).ravel()
+        for axis, length in enumerate(shape)
+        for move in (-1, 1)
+    ]
+    rows = np.tile(states.ravel(), len(ends))
+    entries = np.full(rows.size, 1 / len(ends))
+    return sparse.csr_array((entries, (rows, np.concatenate(ends))), shape=(states.size, states.size))
+
+
+def random_successors(n: int, successors: int = 5) -> sparse.csr_array:
+    """A random MDP under a policy: every state has a few random successors, with random probabilities."""
+    rng = np.random.default_rng(0)
+    entries = rng.dirichlet(np.ones(successors), n).ravel()
+    rows, columns = np.repeat(np.arange(n), successors), rng.integers(n, size=n * successors)
+    return sparse.csr_array((entries, (rows, columns)), shape=(n, n))
+
+
+def random_regular(n: int, degree: int = 10) -> sparse.csr_array:
+    """A random walk on a random regular graph: the union of random permutations and their inverses."""
+    rng = np.random.default_rng(0)
+    here, there = np.arange(n), [rng.permutation(n) for _ in range(degree // 2)]
+    rows, columns = np.tile(here, degree // 2), np.concatenate(there)
+    both = np.concatenate([rows, columns]), np.concatenate([columns, rows])
+    return sparse.csr_array((np.full(both[0].size, 1 / degree), both), shape=(n, n))
+
+
+CHAINS: dict[str, Callable[..., Any]] = {
+    "dense": random_dense,
+    "walk": grid,
+    "grid": grid,
+    "random": random_successors,
+    "regular": random_regular,
+}
+
+
+def race(*rivals: Callable[[], Any], repeats: int = 7) -> list[float]:
+    """Seconds a call of each rival, the best of interleaved repeats; quick calls are timed in bunches."""
+    bunches = []
+    for rival in rivals:
+        rival()
+        start = time.perf_counter()
+        rival()
+        bunches.append(max(1, int(0.03 / (time.perf_counter() - start))))
+    best = [np.inf] * len(rivals)
+    for _ in range(repeats):
+        for i, (rival, bunch) in enumerate(zip(rivals, bunches, strict=True)):
+            time.sleep(PAUSE)
+            start = time.perf_counter()
+            for _ in range(bunch):
+                rival()
+            best[i] = min(best[i], (time.perf_counter() - start) / bunch)
+    return best
+
+
+def apart(work: Callable[..., dict], *arguments: Any, limit: float = 600.0) -> dict:
+    """What `work` answers in a process of its own, with its peak memory; or `stopped`, why there is no answer."""
+    context = multiprocessing.get_context("spawn")
+    ours, theirs = context.Pipe(duplex=False)
+    process = context.Process(target=_limited, args=(theirs, work, arguments))
+    process.start()
+    theirs.close()
+    # Importing and building the chain take seconds of their own.
+    answer = None
+    if ours.poll(limit + 30.0):
+        try:
+            answer = ours.recv()
+        except EOFError:
+            process.join()
+            answer = {"stopped": f"ended with exit code {process.exitcode}"}
+    else:
+        process.kill()
+    process.join()
+    return answer or {"stopped": f"{limit:.0f} s", "seconds": limit}
+
+
+def _limited(pipe: Any, work: Callable[..., dict], arguments: tuple) -> None:
+    resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE, ADDRESS_SPACE))
+    try:
+        answer = work(*arguments)
+    except MemoryError:
+        answer = {"stopped": f"{ADDRESS_SPACE // GIB} GiB of address space"}
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    pipe.send(answer | {"peak_gib": peak / GIB})
+
+
+def solve_with_wane(chain: str, shape: tuple, discount: float) -> dict:
+    kernel = CHAINS[chain](*shape)
+    sites = np.random.default_rng(1).choice(kernel.shape[0], 10, replace=False)
+    start = time.perf_counter()
+    phi = wane.lambda_representation(kernel, 0.5, discount=discount, sites=sites)
+    seconds = time.perf_counter() - start
+    return {"seconds": seconds, "method": phi.method, "residual": float(phi.residual)}
+
+
+def solve_with_splu(chain: str, shape: tuple, discount: float) -> dict:
+    kernel = CHAINS[chain](*shape)
+    n = kernel.shape[0]
+    columns = np.zeros((n, 10))
+    columns[np.random.default_rng(1).choice(n, 10, replace=False), np.arange(10)] = 1
+    matrix = sparse.eye_array(n, format="csr") - discount * kernel
+    start = time.perf_counter()
+    splu(matrix.tocsc()).solve(columns)
+    return {"seconds": time.perf_counter() - start}
+
+
+def lambdas(settings: Settings) -> Iterator[Result]:
+    """The value functions of 101 values of λ, all states rewarded, against one matrix inverse."""
+    n = settings.size(1024, 256)
+    kernel, rewards, lams = random_dense(n), np.random.default_rng(1).normal(size=n), np.linspace(0, 1, 101)
+    ours, peer = race(
+        lambda: (
+            wane.successor_representation(kernel, discount=0.99)
+            .with_depletion(wane.Geometric(lams[:, None]))
+            .values(rewards)
+        ),
+        lambda: np.linalg.inv(np.eye(n) - 0.99 * kernel),
+        repeats=15,
+    )
+    what = f"values for 101 λ, dense chain of {n:,} states"
+    yield Result("lambdas", what, "numpy.linalg.inv", ours, peer, ours / peer, "≤", 1.3, "× its cost")
+
+
+def iteration(settings: Settings) -> Iterator[Result]:
+    """One λR against dynamic programming with the paper's operator, vectorised in NumPy."""
+    n = settings.size(1024, 256)
+    kernel = random_dense(n)
+    (ours,) = race(lambda: wane.lambda_representation(kernel, 0.5, discount=0.99).matrix)
+    time.sleep(PAUSE)
+    start = time.perf_counter()
+    done = wane.iterate(kernel, 0.5, discount=0.99, tolerance=1e-10)
+    peer = time.perf_counter() - start
+    what, note = (
+        f"the λR, dense chain of {n:,} states, γ = 0.99",
+        f"{len(done.errors):,} iterations to 1e-10, timed once",
+    )
+    yield Result("iteration", what, "wane.iterate", ours, peer, peer / ours, "≥", 100.0, "× faster", note)
+
+
+def million(settings: Settings) -> Iterator[Result]:
+    """Ten sites on a grid of a million states, against SciPy's SuperLU as it comes."""
+    side = settings.size(1000, 200)
+    for discount in (0.99, 0.9999):
+        yield from _beside_splu("million", "grid", (side, side), discount, 1.6, repeats=settings.size(2, 1), memory=3.0)
+
+
+def graphs(settings: Settings) -> Iterator[Result]:
+    """Ten sites on chains whose factors fill up, against the same."""
+    limit = settings.limit
+    yield from _beside_splu("graphs", "random", (settings.size(10_000, 2_000),), 0.99, 10.0, limit=limit)
+    yield from _beside_splu("graphs", "regular", (settings.size(100_000, 5_000),), 0.99, 10.0, limit=limit)
+    side = settings.size(64, 20)
+    yield from _beside_splu("graphs", "grid", (side,) * 3, 0.99, None, limit=limit, memory=3.0)
+
+
+def _beside_splu(
+    case: str, chain: str, shape: tuple, discount: float, floor: float | None, *, repeats=1, limit=600.0, memory=None
+) -> Iterator[Result]:
+    ours, peer = {"seconds": np.inf, "peak_gib": 0.0}, {"seconds": np.inf}
+    for _ in range(repeats):
+        one, other = (apart(f, chain, shape, discount, limit=limit) for f in (solve_with_wane, solve_with_splu))
+        if "stopped" in one:
+            raise RuntimeError(f"{chain} {shape}: {one['stopped']}")
+        ours = one | {
+            "peak_gib": max(one["peak_gib"], ours["peak_gib"]),
+            "seconds": min(one["seconds"], ours["seconds"]),
+        }
+        peer = other if other.get("seconds", 0.0) < peer["seconds"] else peer
+    what = f"10 sites, {_named(chain, shape)}, γ = {discount}"
+    note = f"{ours['method']}; residual {ours['residual']:.1e}"
+    if ours["residual"] > 1e-10:
+        raise RuntimeError(f"{what}: residual {ours['residual']}")
+    yield _compared(case, what, "splu", ours["seconds"], peer, floor, note)
+    if memory:
+        yield Result(case, what, "peak memory", ours["seconds"], None, ours["peak_gib"], "≤", memory, "GiB")
+
+
+def _compared(
+    case: str, what: str, peer: str, ours_s: float, answer: dict, floor: float | None, note: str = ""
+) -> Result:
+    """A speed-up; a lower bound of it where the peer ran into a limit, and no number where it cannot start."""
+    stopped, seconds = answer.get("stopped"), answer.get("seconds")
+    if stopped:
+        note = f"the peer was stopped by its limit: {stopped}" + (f"; {note}" if note else "")
+    if seconds is None:
+        return Result(case, what, peer, ours_s, None, None, "≥", floor, "× faster", note)
+    return Result(case, what, peer, ours_s, seconds, seconds / ours_s, "≥", floor, "× faster", note)
+
+
+def _named(chain: str, shape: tuple) -> str:
+    if chain in ("grid", "walk"):
+        return f"walk on {' × '.join(f'{side:,}' for side in shape)}"
+    names = {"random": "5 random successors", "regular": "random 10-regular graph", "dense": "dense chain"}
+    return f"{names[chain]}, {shape[0]:,} states"
+
+
+def dense_peers(settings: Settings) -> Iterator[Result]:
+    """One stationary evaluation, which is all that solvers for MDPs know, against theirs: dense kernels."""
+    for n in (100, settings.size(1000, 300)):
+        yield from _evaluations("dense_peers", "dense", (n,), settings.limit)
+
+
+def sparse_peers(settings: Settings) -> Iterator[Result]:
+    """The same on sparse kernels."""
+    for n in (10_000, 100_000)[: settings.size(2, 1)]:
+        side = round(n**0.5)
+        for chain, shape in (("grid", (side, side)), ("walk", (n,)), ("random", (n,))):
+            yield from _evaluations("sparse_peers", chain, shape, settings.limit)
+
+
+def _evaluations(case: str, chain: str, shape: tuple, limit: float) -> Iterator[Result]:
+    kernel, rewards = _problem(chain, shape)
+    what, note = f"λ = 1, {_named(chain, shape)}", "expands sparse kernels to dense arrays"
+
+    stays = wane.Geometric(1.0)
+
+    def ours() -> np.ndarray:
+        return wane.evaluate(kernel, rewards, stays, discount=0.99)
+
+    if chain == "random":
+        (seconds,) = race(ours)
+        answer = apart(evaluate_with, "quantecon", chain, shape, limit=limit)
+        yield _compared(case, what, "QuantEcon", seconds, answer, 1.0)
+    else:
+        seconds, theirs = race(ours, quantecon_evaluation(kernel, rewards))
+        yield _compared(case, what, "QuantEcon", seconds, {"seconds": theirs}, 1.0)
+    if chain == "dense":
+        seconds, theirs = race(ours, mdptoolbox_evaluation(kernel, rewards))
+        yield _compared(case, what, "pymdptoolbox", seconds, {"seconds": theirs}, 1.0)
+    else:
+        answer = apart(evaluate_with, "mdptoolbox", chain, shape, limit=limit)
+        yield _compared(case, what, "pymdptoolbox", seconds, answer, 1.0, note)
+
+
+def _problem(chain: str, shape: tuple) -> tuple[Any, np.ndarray]:
+    kernel = CHAINS[chain](*shape)
+    return kernel, np.random.default_rng(1).normal(size=kernel.shape[0])
+
+
+def evaluate_with(peer: str, chain: str, shape: tuple) -> dict:
+    make = quantecon_evaluation if peer == "quantecon" else mdptoolbox_evaluation
+    call = make(*_problem(chain, shape))
+    start = time.perf_counter()
+    call()
+    return {"seconds": time.perf_counter() - start}
+
+
+def quantecon_evaluation(kernel: Any, rewards: np.ndarray) -> Callable[[], np.ndarray]:
+    from quantecon.markov import DiscreteDP
+
+    n = len(rewards)
+    only = np.zeros(n, int)
+    if sparse.issparse(kernel):
+        problem = DiscreteDP(rewards, sparse.csr_matrix(kernel), 0.99, np.arange(n), only)
+    else:
+        problem = DiscreteDP(rewards[:, None], kernel[:, None], 0.99)
+    return lambda: problem.evaluate_policy(only)
+
+
+def mdptoolbox_evaluation(kernel: Any, rewards: np.ndarray) -> Callable[[], None]:
+    """Its matrix evaluation. Its checks refuse rows that miss 1 by a few roundings: it is built on another kernel."""
+    from mdptoolbox.mdp import PolicyIteration
+
+    n = len(rewards)
+    stay = [sparse.eye(n, format="csr")] if sparse.issparse(kernel) else np.eye(n)[None]
+    with warnings.catch_warnings(action="ignore"):
+        problem = PolicyIteration(stay, rewards[:, None], 0.99, policy0=np.zeros(n, int))
+    problem.P = (sparse.csr_matrix(kernel),) if sparse.issparse(kernel) else (kernel,)
+    return problem._evalPolicyMatrix
+
+
+CASES: dict[str, Callable[[Settings], Iterator[Result]]] = {
+    case.__name__: case for case in (lambdas, iteration, million, graphs, dense_peers, sparse_peers)
+}
+
+
+def hardware() -> str:
+    cpu = platform.processor() or platform.machine()
+    if Path("/proc/cpuinfo").exists():
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        cpu = next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), cpu)
+    versions = f"Python {platform.python_version()}, NumPy {np.__version__}, SciPy {scipy.__version__}"
+    rivals = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in ("quantecon", "pymdptoolbox"))
+    return f"{cpu}, {os.cpu_count()} cores; {versions}, {rivals}"
+
+
+def record(result: Result) -> dict:
+    return asdict(result) | {"passed": result.passed}
+
+
+def row(r: dict) -> list[str]:
+    """A result in words, in the order of `HEAD`."""
+    bound = "≥ " if "stopped" in r["note"] else ""
+    number = "the peer cannot start" if r["measured"] is None else f"{bound}{r['measured']:.3g} {r['unit']}"
+    theirs = "" if r["peer_s"] is None else f"{bound.replace('≥', '>')}{r['peer_s']:.3g} s"
+    floor = "" if r["floor"] is None else f"{r['sign']} {r['floor']:g}"
+    verdict = {None: "", True: "pass", False: "FAIL"}[r["passed"]]
+    load = "?" if r["load"] is None else f"{r['load']:.1f}"
+    return [r["what"], r["peer"], f"{r['ours_s']:.3g} s", theirs, number, floor, verdict, load]
+
+
+HEAD = ["what", "beside", "ours", "theirs", "measured", "floor", "", "load"]
+
+
+def table(records: list[dict], machine: str) -> Table:
+    shown = Table(*HEAD, title=machine)
+    for record in records:
+        shown.add_row(*row(record), style="red" if record["passed"] is False else None)
+    return shown
+
+
+def write_readme(kept: dict) -> None:
+    """Puts the kept results into the page beside this script."""
+    lines = [" | ".join(cells) for cells in (HEAD, ["---"] * len(HEAD), *map(row, kept["results"]))]
+    text = f"{kept['hardware']}\n\n" + "".join(f"| {line} |\n" for line in lines)
+    before, rest = README.read_text(encoding="utf-8").split(MARKS[0])
+    README.write_text(f"{before}{MARKS[0]}\n{text}{MARKS[1]}{rest.split(MARKS[1])[1]}", encoding="utf-8")
+
+
+def keep(records: list[dict], machine: str) -> None:
+    """Writes the results, beside those of the cases that were not run again on this machine."""
+    old = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {"hardware": None, "results": []}
+    again, order = {r["case"] for r in records}, list(CASES)
+    others = (
+        [r for r in old["results"] if r["case"] in order and r["case"] not in again]
+        if old["hardware"] == machine
+        else []
+    )
+    kept = {"hardware": machine, "results": sorted(others + records, key=lambda r: order.index(r["case"]))}
+    RESULTS.parent.mkdir(exist_ok=True)
+    RESULTS.write_text(json.dumps(kept, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    write_readme(kept)
+
+
+def main(quick: bool = False, only: tuple[str, ...] = ()) -> None:
+    """Times the exact part of wane beside its peers.
+
+    Args:
+        quick: smaller chains and shorter limits; nothing is kept or judged, as the floors are for the full sizes
+        only: names of cases: lambdas, iteration, million, graphs, dense_peers, sparse_peers
+    """
+    if unknown := set(only) - set(CASES):
+        raise SystemExit(f"unknown case {unknown.pop()!r}: there are {', '.join(CASES)}")
+    console, machine, results = Console(width=None if sys.stdout.isatty() else 140), hardware(), []
+    for name in only or CASES:
+        load = round(os.getloadavg()[0], 1)
+        with console.status(name):
+            for result in CASES[name](Settings(quick)):
+                results.append(replace(result, load=load, floor=None if quick else result.floor))
+                what, peer, _, _, number, *_ = row(record(result))
+                console.print(f"{what}, beside {peer}: {number}", highlight=False, soft_wrap=True)
+    records = [record(result) for result in results]
+    console.print(table(records, machine))
+    if not quick:
+        keep(records, machine)
+    if any(result.passed is False for result in results):
+        raise SystemExit(1)
+
+
+if __name__ == "__main__":
+    tyro.cli(main)
