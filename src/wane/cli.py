@@ -4,6 +4,7 @@ from pathlib import Path
 
 import tyro
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from wane.exact import counterexamples
@@ -29,20 +30,13 @@ def demo(out: Path = Path("out")) -> None:
 
 def errata() -> None:
     """Reproduces a counterexample to every statement of the paper that does not hold as printed."""
-    table = Table(
-        "where",
-        "the paper",
-        "what holds",
-        "case",
-        "violated by",
-        "corrected",
-        title="Errata",
-        show_lines=True,
-    )
+    table = Table("where", "the paper; what is true; a case", "violated by", title="Errata", show_lines=True)
+    table.columns[0].max_width = 20
     for find in counterexamples.ALL:
         case = find()
         verdict = "holds" if case.corrected_violation <= counterexamples.ROUNDING else "FAILS"
-        table.add_row(case.where, case.claim, case.correction, case.case, f"{case.violation:.3g}", verdict)
+        text = f"{escape(case.claim)}\n[green]{verdict}:[/] {escape(case.correction)}\n[dim]{escape(case.case)}[/]"
+        table.add_row(case.where, text, f"{case.violation:.3g}")
     Console().print(table)
 
 

@@ -205,9 +205,8 @@ def _check_rows(matrix: Any, what: str = "kernel", may_end: bool = True) -> None
 
 def _row_sums(matrix: Any) -> np.ndarray:
     if isinstance(matrix, np.ndarray) and matrix.dtype == np.float64 and matrix.flags.c_contiguous:
-        return blas.dgemv(
-            1.0, matrix.T, np.ones(matrix.shape[1]), trans=1
-        )  # several times faster than a sum over an axis
+        # Faster than a sum over an axis.
+        return blas.dgemv(1.0, matrix.T, np.ones(matrix.shape[1]), trans=1)
     return np.asarray(matrix.sum(axis=1, dtype=np.float64)).ravel()
 
 

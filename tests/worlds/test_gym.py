@@ -5,7 +5,7 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 
 import wane
-from wane.worlds import Depleting, names, world
+from wane.worlds import Depleting, World, names
 from wane.worlds.gym import Environment, VectorEnvironment, environment_id
 
 UNEVEN = """
@@ -50,7 +50,7 @@ def test_an_episode_by_hand():
 
 
 def test_used_up_rewards_end_an_episode():
-    env = Environment(world(UNEVEN, sites="a", rewards=[1.0], start="a", depletion=wane.Geometric(0.0), threshold=0.1))
+    env = Environment(World(UNEVEN, sites="a", rewards=[1.0], start="a", depletion=wane.Geometric(0.0), threshold=0.1))
     env.reset(seed=0)
     _, reward, terminated, truncated, _ = env.step(4)
     assert (reward, terminated, truncated) == (1.0, True, False)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import wane
-from wane.worlds import make, names, register, shortest_paths, world
+from wane.worlds import World, make, names, register, shortest_paths
 
 DEPLETIONS = [
     wane.Geometric(0.5),
@@ -76,7 +76,7 @@ def test_simulated_is_computed(name, depletion):
 @pytest.mark.parametrize("timing", ["arrival", "departure"])
 @pytest.mark.parametrize("slip", [0.0, 0.3])
 def test_slip_penalties_and_timing(timing, slip):
-    room = world(
+    room = World(
         UNEVEN, sites="ab", rewards=[1.0, 2.0], slip=slip, timing=timing, discount=0.8, wall_penalty=0.5, n_actions=4
     )
     assert_simulated_is_computed(room)
@@ -85,7 +85,7 @@ def test_slip_penalties_and_timing(timing, slip):
 def test_arrival_and_departure_by_hand():
     """A corridor a.b, stepping right twice and staying: arrival pays b twice, departure a, then nothing, then b."""
     for timing, expected in [("arrival", [0.0, 2.0, 1.0]), ("departure", [1.0, 0.0, 2.0])]:
-        room = world("#####\n#a.b#\n#####", sites="ab", rewards=[1.0, 2.0], start="a", timing=timing)
+        room = World("#####\n#a.b#\n#####", sites="ab", rewards=[1.0, 2.0], start="a", timing=timing)
         _, state = room.reset(jax.random.key(0))
         paid = []
         for action in (1, 1, 4):
@@ -96,7 +96,7 @@ def test_arrival_and_departure_by_hand():
 
 
 def test_geometry_of_every_action():
-    room = world(UNEVEN, sites="b", rewards=[1.0])
+    room = World(UNEVEN, sites="b", rewards=[1.0])
     step = jax.jit(room.step)
     for s in range(room.n_states):
         row, column = room.map.cells[s]
@@ -109,7 +109,7 @@ def test_geometry_of_every_action():
 
 
 def test_slip_goes_to_neighbours():
-    room = world(UNEVEN, sites="b", rewards=[1.0], slip=1.0)
+    room = World(UNEVEN, sites="b", rewards=[1.0], slip=1.0)
     start = room.map.state(2, 4)
     keys = jax.random.split(jax.random.key(0), 2000)
     cells = jax.vmap(lambda key: room.step(key, room.begin(start)[1], 4)[1].cell)(keys)
@@ -119,7 +119,7 @@ def test_slip_goes_to_neighbours():
 
 
 def test_terminated_is_not_truncated():
-    room = world("###\n#a#\n###", sites="a", rewards=[1.0], threshold=0.2, horizon=2)
+    room = World("###\n#a#\n###", sites="a", rewards=[1.0], threshold=0.2, horizon=2)
     longer = dataclasses.replace(room, horizon=50)
     state = short = room.reset(jax.random.key(0))[1]
     flags = []
@@ -142,12 +142,38 @@ def test_a_lambda_can_be_traced_and_differentiated():
     assert jax.grad(total)(0.5) > 0
 
 
+def test_a_changed_world_is_made_anew():
+    """What follows from a setting follows when it is replaced, and is checked again."""
+    base = World(UNEVEN, sites="ab", rewards=[1.0, 2.0], observation="symbolic")
+    moved = dataclasses.replace(base, sites=[(1, 5), (1, 1)], start=(1, 1), n_actions=4, slip=0.3, timing="departure")
+    fresh = World(
+        UNEVEN,
+        sites=[(1, 5), (1, 1)],
+        rewards=[1.0, 2.0],
+        start=(1, 1),
+        n_actions=4,
+        slip=0.3,
+        timing="departure",
+        observation="symbolic",
+    )
+    for key in jax.random.split(jax.random.key(0), 5):
+        one, two = (room.step(key, room.reset(key)[1], 1) for room in (moved, fresh))
+        jax.tree_util.tree_map(np.testing.assert_array_equal, one, two)
+    assert moved.reset(jax.random.key(0))[0][1, 5] == 3
+    with pytest.raises(ValueError, match="cell .* is a wall"):
+        dataclasses.replace(base, sites=[(0, 0), (1, 1)])
+    again = dataclasses.replace(World("###\n#a#\n###", sites="a", rewards=[1.0]), horizon=3)
+    assert again.start.tolist() == [1.0]
+    rewards = jax.jit(lambda r: dataclasses.replace(base, rewards=r).step(jax.random.key(0), base.begin(1)[1], 3)[2])
+    assert float(rewards(jnp.array([7.0, 1.0]))) == 7
+
+
 def test_starts():
     for start, expected in [("a", [0]), ((2, 5), [7]), (3, [3]), ([0, 0, 0.5, 0, 0, 0, 0.5, 0], [2, 6])]:
-        room = world(UNEVEN, sites="ab", rewards=[1.0, 1.0], start=start)
+        room = World(UNEVEN, sites="ab", rewards=[1.0, 1.0], start=start)
         keys = jax.random.split(jax.random.key(0), 200)
         assert np.unique(jax.vmap(lambda key, room=room: room.reset(key)[1].cell)(keys)).tolist() == expected
-    everywhere = world(UNEVEN, sites="ab", rewards=[1.0, 1.0])
+    everywhere = World(UNEVEN, sites="ab", rewards=[1.0, 1.0])
     keys = jax.random.split(jax.random.key(1), 4000)
     counts = np.bincount(np.asarray(jax.vmap(lambda key: everywhere.reset(key)[1].cell)(keys)), minlength=8)
     assert np.all(np.abs(counts - 500) < 5 * np.sqrt(500))
@@ -156,7 +182,7 @@ def test_starts():
 def test_small_observations():
     seen = {}
     for kind in ("index", "one-hot", "cell", "symbolic"):
-        room = world(UNEVEN, sites="ab", rewards=[1.0, 1.0], observation=kind)
+        room = World(UNEVEN, sites="ab", rewards=[1.0, 1.0], observation=kind)
         seen[kind] = np.asarray(room.begin(room.map.state(2, 4))[0])
     assert seen["index"] == 6
     assert seen["one-hot"].tolist() == [0, 0, 0, 0, 0, 0, 1, 0]
@@ -184,7 +210,7 @@ def test_pictures_fade_with_what_is_left(kind):
 
 
 def test_own_observation():
-    room = world(UNEVEN, sites="ab", rewards=[1.0, 1.0], observation=lambda cell, facing, worth: worth * 10)
+    room = World(UNEVEN, sites="ab", rewards=[1.0, 1.0], observation=lambda cell, facing, worth: worth * 10)
     assert room.begin(0)[0].tolist() == [10.0, 10.0]
 
 
@@ -234,7 +260,7 @@ def test_open_field_is_reproducible_and_as_rich_as_asked():
 
 def test_register_your_own():
     register(
-        "my-line", lambda **settings: world("#####\n#a.b#\n#####", **({"sites": "ab", "rewards": [1, 2]} | settings))
+        "my-line", lambda **settings: World("#####\n#a.b#\n#####", **({"sites": "ab", "rewards": [1, 2]} | settings))
     )
     assert make("my-line", slip=0.5).slip == 0.5
     assert "my-line" in names()
@@ -267,19 +293,19 @@ def test_an_unknown_action_cannot_go_unnoticed():
     ("call", "message"),
     [
         (lambda: make("five-rooms"), "unknown world 'five-rooms': there are asymmetric"),
-        (lambda: world("###\n#!#\n###", sites=[0], rewards=[1]), "unknown character '!'"),
-        (lambda: world(UNEVEN, sites=[(0, 0)], rewards=[1]), r"cell \(0, 0\) is a wall"),
-        (lambda: world(UNEVEN, sites="z", rewards=[1]), "'z' stands 0 times"),
-        (lambda: world(UNEVEN, sites=[99], rewards=[1]), "site 99 is no letter"),
-        (lambda: world(UNEVEN, sites="a", rewards=[1, 2]), "one finite r̄ for each of the 1 sites"),
-        (lambda: world(UNEVEN, sites="a", rewards=[1], start=(1, 4)), "is a wall"),
-        (lambda: world(UNEVEN, sites="a", rewards=[1], start=np.full(8, 0.2)), "these sum to 1.6"),
-        (lambda: world(UNEVEN, sites="a", rewards=[1], slip=2), "slip is a probability"),
-        (lambda: world(UNEVEN, sites="a", rewards=[1], n_actions=6), "n_actions is 4"),
-        (lambda: world(UNEVEN, sites="a", rewards=[1], timing="late"), "timing is"),
-        (lambda: world(UNEVEN, sites="a", rewards=[1], horizon=0), "horizon"),
+        (lambda: World("###\n#!#\n###", sites=[0], rewards=[1]), "unknown character '!'"),
+        (lambda: World(UNEVEN, sites=[(0, 0)], rewards=[1]), r"cell \(0, 0\) is a wall"),
+        (lambda: World(UNEVEN, sites="z", rewards=[1]), "'z' stands 0 times"),
+        (lambda: World(UNEVEN, sites=[99], rewards=[1]), "site 99 is no letter"),
+        (lambda: World(UNEVEN, sites="a", rewards=[1, 2]), "one finite r̄ for each of the 1 sites"),
+        (lambda: World(UNEVEN, sites="a", rewards=[1], start=(1, 4)), "is a wall"),
+        (lambda: World(UNEVEN, sites="a", rewards=[1], start=np.full(8, 0.2)), "these sum to 1.6"),
+        (lambda: World(UNEVEN, sites="a", rewards=[1], slip=2), "slip is a probability"),
+        (lambda: World(UNEVEN, sites="a", rewards=[1], n_actions=6), "n_actions is 4"),
+        (lambda: World(UNEVEN, sites="a", rewards=[1], timing="late"), "timing is"),
+        (lambda: World(UNEVEN, sites="a", rewards=[1], horizon=0), "horizon"),
         (
-            lambda: world(UNEVEN, sites="a", rewards=[1], observation="smell"),
+            lambda: World(UNEVEN, sites="a", rewards=[1], observation="smell"),
             "unknown observation 'smell': there are index",
         ),
         (lambda: make("four-rooms", size=8), "odd sizes"),

@@ -98,9 +98,9 @@ def gpi_extension(
 ) -> float:
     """How far GPI over policies of tasks r_base, acting for the task r_i, can fall below the best policy of the task r.
 
-    The corrected form bounds Q_λ^{π*} − Q_λ̂^π. Unlike for stationary rewards one policy need not be best from all
-    states at once: `optimality_gap` is how much better than a base policy another can be on the base policy's own
-    task.
+    As in the paper, the agent ranks actions by λ and is judged by λ̂: the corrected form bounds Q_λ^{π*} − Q_λ̂^π.
+    Unlike for stationary rewards one policy need not be best from all states at once: `optimality_gap` is how much
+    better than a base policy another can be on the base policy's own task.
     """
     r, r_i, r_base = np.asarray(r, float), np.asarray(r_i, float), np.atleast_2d(np.asarray(r_base, float))
     size, size_i, sizes = np.abs(r).max(), np.abs(r_i).max(), np.abs(r_base).max(axis=1)

@@ -6,7 +6,7 @@ from wane.worlds.gym import Depleting, Environment, VectorEnvironment
 from wane.worlds.observe import OBSERVATIONS
 from wane.worlds.pixels import FirstPerson
 from wane.worlds.top_down import TopDown
-from wane.worlds.world import State, World, world
+from wane.worlds.world import State, World
 
 __all__ = [
     "ACTIONS",
@@ -23,5 +23,4 @@ __all__ = [
     "names",
     "register",
     "shortest_paths",
-    "world",
 ]

@@ -24,7 +24,7 @@ from scipy.sparse.csgraph import shortest_path
 
 from wane.depletion import Geometric
 from wane.worlds.grid import ACTIONS, Map
-from wane.worlds.world import World, world
+from wane.worlds.world import World
 
 Settings = dict[str, Any]
 
@@ -81,7 +81,7 @@ def grid_6x6(**settings: Any) -> World:
     paper: Settings = dict(
         sites="g", rewards=[1.0], start="S", discount=0.9, horizon=10, n_actions=4, wall_penalty=1.0, policies=[policy]
     )
-    return world(GRID_6X6, **(paper | settings))
+    return World(GRID_6X6, **(paper | settings))
 
 
 def two_rooms(size: int = 11, **settings: Any) -> World:
@@ -92,7 +92,7 @@ def two_rooms(size: int = 11, **settings: Any) -> World:
     letters[middle, middle] = "."
     letters[1, 1], letters[1, -2], letters[middle + 1, 1], letters[-2, -2] = "1", "2", "3", "S"
     paper: Settings = dict(sites="123", rewards=[10.0, 5.0, 5.0], start="S", discount=0.95, horizon=100)
-    return world(Map.from_letters(letters), **(paper | settings))
+    return World(Map.from_letters(letters), **(paper | settings))
 
 
 def four_rooms(size: int = 11, **settings: Any) -> World:
@@ -114,7 +114,7 @@ def four_rooms(size: int = 11, **settings: Any) -> World:
         wall_penalty=1.0,
         policies=policies,
     )
-    return world(map, **(paper | settings))
+    return World(map, **(paper | settings))
 
 
 def _plain_four_rooms(size: int) -> Map:
@@ -141,7 +141,7 @@ def toy(**settings: Any) -> World:
         horizon=10,
         policies=policies,
     )
-    return world(map, **(paper | settings))
+    return World(map, **(paper | settings))
 
 
 def asymmetric(**settings: Any) -> World:
@@ -156,7 +156,7 @@ def asymmetric(**settings: Any) -> World:
         #############
     """)
     defaults: Settings = dict(sites="0123456", rewards=[6.0, *[2.0] * 6], start="S", discount=0.99, horizon=50)
-    return world(map, **(defaults | settings))
+    return World(map, **(defaults | settings))
 
 
 def patches(distance: int = 4, **settings: Any) -> World:
@@ -169,7 +169,7 @@ def patches(distance: int = 4, **settings: Any) -> World:
     cells[[2, 2 + distance, 2 + 2 * distance]] = "a", "b", "c"
     letters = np.pad(cells[None], 1, constant_values="#")
     defaults: Settings = dict(sites="abc", rewards=[1.0] * 3, start="S", discount=0.99, horizon=50)
-    return world(Map.from_letters(letters), **(defaults | settings))
+    return World(Map.from_letters(letters), **(defaults | settings))
 
 
 def corridor(length: int = 9, **settings: Any) -> World:
@@ -180,7 +180,7 @@ def corridor(length: int = 9, **settings: Any) -> World:
     cells[0], cells[-1], cells[length // 2] = "1", "2", "S"
     letters = np.pad(cells[None], 1, constant_values="#")
     defaults: Settings = dict(sites="12", rewards=[1.0, 1.0], start="S", discount=0.95, horizon=50)
-    return world(Map.from_letters(letters), **(defaults | settings))
+    return World(Map.from_letters(letters), **(defaults | settings))
 
 
 def open_field(
@@ -195,7 +195,7 @@ def open_field(
     square = np.array([(0, 0), (0, 1), (1, 0), (1, 1)])
     sites = [tuple(cell) for corner in corners[chosen] for cell in corner + square]
     defaults: Settings = dict(sites=sites, rewards=[richness / 4] * len(sites), discount=0.99, horizon=200)
-    return world(map, **(defaults | settings))
+    return World(map, **(defaults | settings))
 
 
 def _check_size(size: int) -> None:

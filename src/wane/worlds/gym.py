@@ -30,7 +30,7 @@ _RENDER_MODES = ("rgb_array", "human", "ansi")
 
 def observation_space(world: World) -> spaces.Space:
     """The space that the world's observations live in."""
-    seen = world.observation
+    seen = world.view
     if isinstance(seen, Index):
         return spaces.Discrete(world.n_states)
     shape = jax.eval_shape(world.reset, jax.random.key(0))[0]

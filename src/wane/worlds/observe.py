@@ -11,6 +11,7 @@
 """
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import equinox as eqx
@@ -79,3 +80,12 @@ OBSERVATIONS: dict[str, Callable[[Map, np.ndarray], Observation]] = {
     "top-down": lambda map, sites: Pixels(TopDown(map, sites)),
     "first-person": lambda map, sites: Pixels(FirstPerson(map, sites)),
 }
+
+
+@lru_cache(maxsize=64)
+def make_observation(name: str, map: Map, sites: tuple[int, ...]) -> Observation:
+    """An observation by its name. Made once for a map and its sites, and never traced, as views can be large."""
+    if name not in OBSERVATIONS:
+        raise ValueError(f"unknown observation {name!r}: there are {', '.join(OBSERVATIONS)}")
+    with jax.ensure_compile_time_eval():
+        return OBSERVATIONS[name](map, np.array(sites, int))

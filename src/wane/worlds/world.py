@@ -18,18 +18,21 @@ both, each step the visited site's memory moves by `visit`, all others by `wait`
     (0.0, False, False, [10.0, 5.0, 5.0])
 """
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
+from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from wane.depletion import Depletion, Geometric, Memory
+from wane.depletion import Depletion, Geometric, Memory, is_traced
 from wane.exact.representation import evaluate, representation
 from wane.mdp import MDP, check_discount, check_policy, check_sites
 from wane.worlds.grid import ACTIONS, Map
-from wane.worlds.observe import OBSERVATIONS, Observation
+from wane.worlds.observe import Observation, make_observation
+
+HALVING = Geometric(0.5)
 
 
 class State(NamedTuple):
@@ -47,35 +50,71 @@ class State(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class World:
-    """A world on a grid. Make one with `world(…)` or, from the catalog, `wane.worlds.make(name)`.
+    """A world on a grid.
 
-    A plain object: close over it in what you `jit`; `dataclasses.replace(world, depletion=…)` works inside, so that a
-    λ can be traced.
+    A plain object: close over it in what you `jit`. `dataclasses.replace(world, depletion=…)` gives another one,
+    checked anew; it works inside of traced functions, so that a λ or the rewards can be traced.
     """
 
     map: Map
-    depletion: Depletion
-    sites: np.ndarray
-    rewards: np.ndarray
-    start: np.ndarray
-    """probability of every state to start in"""
-    policies: tuple[np.ndarray, ...]
-    """base policies that come with the world, if any"""
-    discount: float
-    n_actions: int
-    horizon: int | None
+    """walls and free cells; text will do"""
+    _: KW_ONLY
+    sites: Any
+    """letters on the map, (row, column) pairs or state numbers; kept as state numbers"""
+    rewards: Any
+    """r̄ of every site"""
+    depletion: Depletion = HALVING
+    start: Any = "uniform"
+    """a place like a site, "uniform", or a probability for each state; kept as probabilities"""
+    discount: float = 0.99
+    horizon: int | None = None
     """steps after which an episode is cut off (truncated)"""
-    threshold: float
-    """an episode is over (terminated) once no site has more than this left"""
-    slip: float
-    wall_penalty: float
-    timing: Literal["arrival", "departure"]
-    observation: Observation
-    _next: Any
-    _bumps: Any
-    _near: Any
-    _near_count: Any
-    _site_of: Any
+    threshold: float = 0.0
+    """an episode is over (terminated) once no site has as much as this left"""
+    n_actions: int = 5
+    """5, or 4 without staying"""
+    slip: float = 0.0
+    """probability of moving to a random free neighbour instead"""
+    wall_penalty: float = 0.0
+    """what bumping into a wall costs"""
+    timing: Literal["arrival", "departure"] = "arrival"
+    observation: str | Observation = "index"
+    """a name out of `wane.worlds.OBSERVATIONS`, or a function (cell, facing, worth of each site) → array"""
+    policies: Any = ()
+    """base policies that come with the world, if any"""
+
+    def __post_init__(self):
+        map = self.map if isinstance(self.map, Map) else Map(self.map)
+        sites = np.array([_place(map, site, "site") for site in self.sites], int)
+        checked = {
+            "map": map,
+            "sites": check_sites(sites, map.n_states),
+            "rewards": _check_rewards(self.rewards, len(sites)),
+            "start": _start(map, self.start),
+            "discount": check_discount(self.discount),
+            "slip": float(self.slip),
+            "policies": tuple(check_policy(policy, map.n_states, self.n_actions) for policy in self.policies),
+        }
+        for name, value in checked.items():
+            object.__setattr__(self, name, value)
+        _check_settings(self)
+        _ = self.view
+
+    @property
+    def view(self) -> Observation:
+        """The function that makes observations."""
+        if callable(self.observation):
+            return self.observation
+        return make_observation(self.observation, self.map, tuple(self.sites.tolist()))
+
+    @cached_property
+    def _tables(self) -> tuple[np.ndarray, ...]:
+        """Where actions lead, which of them bump, free neighbours, how many, and the site of each state (−1: none)."""
+        site_of = np.full(self.n_states, -1)
+        site_of[self.sites] = np.arange(self.n_sites)
+        map = self.map
+        tables = (map.next_states(self.n_actions), map.bumps(self.n_actions), *map.neighbour_table(), site_of)
+        return tuple(table if table.dtype == bool else table.astype(np.int32) for table in tables)
 
     @property
     def n_states(self) -> int:
@@ -97,7 +136,7 @@ class World:
     def observe(self, state: State) -> jax.Array:
         """What the agent sees."""
         worth = jnp.broadcast_to(self.depletion.worth(state.memory), (self.n_sites,))
-        return self.observation(state.cell, state.facing, worth)
+        return self.view(state.cell, state.facing, worth)
 
     def reset(self, key: jax.Array) -> tuple[jax.Array, State]:
         """A fresh episode."""
@@ -125,10 +164,11 @@ class World:
     def _step(self, draws: jax.Array | None, state: State, action: Any):
         action = jnp.asarray(action, jnp.int32)
         known = (action >= 0) & (action < self.n_actions)
-        aimed, bumped = self._next[state.cell, action], self._bumps[state.cell, action]
+        leads, bumps, _, _, site_of = map(jnp.asarray, self._tables)
+        aimed, bumped = leads[state.cell, action], bumps[state.cell, action]
         slipped, stray = self._stray(draws, state.cell)
         cell = jnp.where(slipped, stray, aimed).astype(jnp.int32)
-        paying = self._site_of[cell if self.timing == "arrival" else state.cell]
+        paying = site_of[cell if self.timing == "arrival" else state.cell]
         here = jnp.arange(self.n_sites) == paying
         reward = jnp.where(here, self.remaining(state), 0.0).sum()
         reward = reward - self.wall_penalty * (bumped & ~slipped)
@@ -156,8 +196,9 @@ class World:
         """Whether this step slips, and where to."""
         if self.slip == 0 or draws is None:
             return jnp.zeros((), bool), cell
-        which = jnp.floor(draws[1] * self._near_count[cell]).astype(jnp.int32)
-        return draws[0] < self.slip, self._near[cell, which]
+        near, count = map(jnp.asarray, self._tables[2:4])
+        which = jnp.floor(draws[1] * count[cell]).astype(jnp.int32)
+        return draws[0] < self.slip, near[cell, which]
 
     def _facing(self, state: State, cell: jax.Array) -> jax.Array:
         """The direction from the old cell to the new one, as it was if they are the same."""
@@ -181,79 +222,30 @@ class World:
         return value + later * evaluate(kernel, bumps, Geometric(1.0), discount=self.discount)
 
 
-def world(
-    map: Map | str,
-    *,
-    sites: Any,
-    rewards: Any,
-    depletion: Depletion | None = None,
-    start: Any = "uniform",
-    discount: float = 0.99,
-    horizon: int | None = None,
-    threshold: float = 0.0,
-    n_actions: int = 5,
-    slip: float = 0.0,
-    wall_penalty: float = 0.0,
-    timing: Literal["arrival", "departure"] = "arrival",
-    observation: str | Observation = "index",
-    policies: Any = (),
-) -> World:
-    """A world from a map (text will do).
-
-    `sites` are letters on the map, (row, column) pairs or state numbers; `start` is one of those, "uniform", or a
-    probability for each state. `observation` is a name out of `wane.worlds.OBSERVATIONS` or a function (cell, facing,
-    worth of each site) → array.
-    """
-    map = map if isinstance(map, Map) else Map(map)
-    places = check_sites(np.array([_place(map, site, "site") for site in sites], int), map.n_states)
-    rewards = np.asarray(rewards, dtype=float)
-    if rewards.shape != places.shape or not np.all(np.isfinite(rewards)):
-        raise ValueError(f"rewards must be one finite r̄ for each of the {len(places)} sites, got {rewards}")
-    if n_actions not in (4, 5):
-        raise ValueError(f"n_actions is 4 (no staying) or 5, got {n_actions}")
-    if timing not in ("arrival", "departure"):
-        raise ValueError(f'timing is "arrival" or "departure", got {timing!r}')
-    if horizon is not None and horizon < 1:
-        raise ValueError(f"horizon is a number of steps, 1 or more, got {horizon}")
-    if not 0 <= slip <= 1:
-        raise ValueError(f"slip is a probability, got {slip}")
-    if isinstance(observation, str):
-        if observation not in OBSERVATIONS:
-            raise ValueError(f"unknown observation {observation!r}: there are {', '.join(OBSERVATIONS)}")
-        observation = OBSERVATIONS[observation](map, places)
-    site_of = np.full(map.n_states, -1)
-    site_of[places] = np.arange(len(places))
-    near, count = map.neighbour_table()
-    tables = (map.next_states(n_actions), map.bumps(n_actions), near, count, site_of)
-    return World(
-        map=map,
-        depletion=Geometric(0.5) if depletion is None else depletion,
-        sites=places,
-        rewards=rewards,
-        start=_start(map, start),
-        policies=tuple(np.asarray(policy) for policy in policies),
-        discount=check_discount(discount),
-        n_actions=n_actions,
-        horizon=horizon,
-        threshold=threshold,
-        slip=float(slip),
-        wall_penalty=wall_penalty,
-        timing=timing,
-        observation=observation,
-        **dict(zip(("_next", "_bumps", "_near", "_near_count", "_site_of"), map_to_jax(tables), strict=True)),
-    )
-
-
-def map_to_jax(tables: tuple[np.ndarray, ...]) -> list[jax.Array]:
-    return [jnp.asarray(table, bool if table.dtype == bool else jnp.int32) for table in tables]
-
-
 def check_action(action: Any, n_actions: int) -> int:
     """An action as an integer, if it is one of this world's."""
     if int(action) != action or not 0 <= action < n_actions:
         names = ", ".join(f"{i} {name}" for i, name in enumerate(ACTIONS[:n_actions]))
         raise ValueError(f"unknown action {action!r}: there are {names}")
     return int(action)
+
+
+def _check_settings(world: World) -> None:
+    if world.n_actions not in (4, 5):
+        raise ValueError(f"n_actions is 4 (no staying) or 5, got {world.n_actions}")
+    if world.timing not in ("arrival", "departure"):
+        raise ValueError(f'timing is "arrival" or "departure", got {world.timing!r}')
+    if world.horizon is not None and world.horizon < 1:
+        raise ValueError(f"horizon is a number of steps, 1 or more, got {world.horizon}")
+    if not 0 <= world.slip <= 1:
+        raise ValueError(f"slip is a probability, got {world.slip}")
+
+
+def _check_rewards(rewards: Any, n_sites: int) -> Any:
+    rewards = rewards if isinstance(rewards, jax.Array) else np.asarray(rewards, dtype=float)
+    if rewards.shape != (n_sites,) or not (is_traced(rewards) or np.all(np.isfinite(rewards))):
+        raise ValueError(f"rewards must be one finite r̄ for each of the {n_sites} sites, got {rewards}")
+    return rewards
 
 
 def _where(here: jax.Array, yes: Memory, no: Memory) -> Memory:
@@ -274,7 +266,7 @@ def _place(map: Map, place: Any, what: str) -> int:
 def _start(map: Map, start: Any) -> np.ndarray:
     if isinstance(start, str) and start == "uniform":
         return np.full(map.n_states, 1 / map.n_states)
-    if np.shape(start) == (map.n_states,) and map.n_states > 2:
+    if np.shape(start) == (map.n_states,) and (map.n_states > 2 or np.asarray(start).dtype.kind == "f"):
         chances = np.asarray(start, float)
         if np.any(chances < 0) or not np.isclose(chances.sum(), 1):
             raise ValueError(
