@@ -29,23 +29,30 @@ docs: $(VENV)/.docs
 
 bench: $(VENV)/.bench
 	@$(BIN)/python benchmarks/exact.py
+	@$(BIN)/python benchmarks/worlds.py
+
+ifdef PYTHON
+ifneq ($(shell cat $(VENV)/.python 2>/dev/null),$(PYTHON))
+.PHONY: $(VENV)/.python
+endif
+endif
 
 $(VENV)/.python:
 	@set -e; for p in $(or $(PYTHON),python3.13 python3.12 python3.11 python3 python); do \
 	  if "$$p" -c 'import sys, ensurepip, venv; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; then \
-	    echo "creating $(VENV) with $$p"; "$$p" -m venv --clear $(VENV); touch $@; exit 0; fi; done; \
+	    echo "creating $(VENV) with $$p"; "$$p" -m venv --clear $(VENV); echo "$$p" > $@; exit 0; fi; done; \
 	echo "No Python >= 3.11 with venv was found (tried: $(or $(PYTHON),python3.13 python3.12 python3.11 python3 python))." >&2; \
 	echo "Install one (on Debian: apt-get install python3 python3-venv) or name it: make PYTHON=/path/to/python" >&2; exit 1
 
 $(VENV)/.run: $(VENV)/.python pyproject.toml
-	@echo "installing wane (once; about a minute)"
+	@echo "installing wane (about a minute)"
 	@$(BIN)/python -m pip install --quiet --editable .
 	@touch $@
 
 $(VENV)/.dev $(VENV)/.docs $(VENV)/.bench: $(VENV)/.%: $(VENV)/.python pyproject.toml
-	@echo "installing wane[$*] (once; about a minute)"
+	@echo "installing wane[$*] (about a minute)"
 	@$(BIN)/python -m pip install --quiet --editable '.[$*]'
 	@touch $@ $(VENV)/.run
 
 clean:
-	rm -rf $(VENV) .cache out
+	rm -rf $(VENV) .cache out site .hypothesis .import_linter_cache .pytest_cache .ruff_cache

@@ -31,6 +31,7 @@ from wane.worlds.gym import Environment
 HERE = Path(__file__).parent
 PEER = HERE.parent / ".cache" / "bench-gymnax"
 BATCH, STEPS = 4096, 200
+MARKS = "<!-- written by worlds.py -->", "<!-- end of worlds.py -->"
 
 PEER_SCRIPT = f"""
     import time, gymnax, jax
@@ -172,7 +173,25 @@ def main() -> None:
     kept = HERE / "results" / "worlds.json"
     kept.parent.mkdir(exist_ok=True)
     kept.write_text(json.dumps({"hardware": hardware, "results": results}, indent=1, ensure_ascii=False) + "\n")
+    write_readme(hardware, results)
     sys.exit(any(r["ratio"] < r["floor"] for r in results))
+
+
+def write_readme(hardware: str, results: list[dict]) -> None:
+    """Puts the numbers between their marks in README.md."""
+    lines = [
+        hardware,
+        "",
+        "| what | ours | beside | theirs | measured | floor |",
+        "| --- | --- | --- | --- | --- | --- |",
+    ]
+    for r in results:
+        numbers = f"{r['ours']:,.0f} | {r['peer']} | {r['theirs']:,.0f} | {r['ratio']:.3g} × | ≥ {r['floor']:g}"
+        lines.append(f"| {r['what']} | {numbers} |")
+    page = HERE / "README.md"
+    before, rest = page.read_text(encoding="utf-8").split(MARKS[0])
+    text = "\n".join(lines)
+    page.write_text(f"{before}{MARKS[0]}\n{text}\n{MARKS[1]}{rest.split(MARKS[1])[1]}", encoding="utf-8")
 
 
 if __name__ == "__main__":

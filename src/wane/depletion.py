@@ -52,10 +52,16 @@ Memory = Any
 
 
 def parameter(default: Any = dataclasses.MISSING) -> Any:
-    """A field for one number or one for each site: a list or tuple becomes an array."""
+    """A field for one number or one for each site (the last axis): a list or tuple becomes an array.
+
+    Declare the parameters of your own depletion with it if they may differ between sites; other array fields, a
+    table of worths say, are left alone.
+    """
     more = {} if default is dataclasses.MISSING else {"default": default}
     return eqx.field(
-        converter=lambda value: np.asarray(value, float) if isinstance(value, list | tuple) else value, **more
+        metadata={"per_site": True},
+        converter=lambda value: np.asarray(value, float) if isinstance(value, list | tuple) else value,
+        **more,
     )
 
 
@@ -90,7 +96,16 @@ class Depletion(eqx.Module):
 
     def at_sites(self, index: Any) -> "Depletion":
         """The same depletion for some of the sites: parameters that are given for each site are picked out."""
-        return jax.tree_util.tree_map(lambda leaf: leaf[..., index] if np.ndim(leaf) else leaf, self)
+        picked = {name: value[..., index] for name, value in self.per_site().items() if np.shape(value)[-1] > 1}
+        single = {name: value[..., 0] for name, value in self.per_site().items() if np.shape(value)[-1] == 1}
+        return dataclasses.replace(self, **picked, **single) if picked or single else self
+
+    def per_site(self) -> dict[str, Any]:
+        """The parameters that are given for each site."""
+        own = {
+            field.name: getattr(self, field.name) for field in dataclasses.fields(self) if "per_site" in field.metadata
+        }
+        return {name: value for name, value in own.items() if np.ndim(value)}
 
     @property
     def bound(self) -> float:
@@ -154,6 +169,8 @@ class FirstVisits(Diminishing):
 
     def __check_init__(self):
         _check("FirstVisits(n)", self.n, 0, np.inf, "n is a number of visits")
+        if not is_traced(self.n) and np.any(np.asarray(self.n) % 1):
+            raise ValueError(f"FirstVisits(n) must be a whole number of visits, got {self.n}")
 
     def worth(self, memory):
         return 1.0 * (memory < self.n)
@@ -165,7 +182,9 @@ class FirstVisits(Diminishing):
         inside = (gap > 0) & (gap < 1)
         safe = xp.where(inside, gap, 0.5)
         total = -xp.expm1(left * xp.log1p(-safe)) / safe
-        return xp.where(inside, total, xp.where(gap > 0, xp.minimum(left, 1), left) + 0.0 * safe)
+        never = xp.minimum(left, 1) + x * (left > 1)  # to first order in x, and below in gap: gradients want it
+        always = left - gap * left * (left - 1) / 2
+        return xp.where(inside, total, xp.where(gap > 0, never, always) + 0.0 * safe)
 
 
 class _Mixture(Diminishing):
@@ -190,7 +209,8 @@ class _Mixture(Diminishing):
         u, du = _NODES
         rate, weight = self._mixture(u, xp)
         x_, gap_, visits_ = (xp.asarray(a)[..., None] for a in (x, gap, visits))
-        terms = weight * du * xp.exp(-rate * visits_) / xp.maximum(gap_ - x_ * xp.expm1(-rate), 1e-300)
+        left = gap_ - x_ * xp.expm1(-rate)
+        terms = weight * du * xp.exp(-rate * visits_) / xp.maximum(left, xp.finfo(left.dtype).tiny)
         return xp.where((gap > 0) | self._finite(), terms.sum(-1), xp.inf)
 
 
@@ -233,6 +253,15 @@ class PowerLaw(_Mixture):
     def worth(self, memory):
         return (1.0 + memory) ** (-self.p)
 
+    def generating_function(self, x, visits=0, gap=None):
+        """By quadrature; steep curves, which live beyond its nodes, by their first terms."""
+        xp = namespace(x, visits, gap, self.p)
+        n = np.arange(64)
+        x_, visits_, p_ = (xp.asarray(a)[..., None] for a in (x, visits, self.p))
+        steep = ((1.0 + visits_ + n) ** -p_ * x_**n).sum(-1)
+        mild = _Mixture.generating_function(self, x, visits, gap)
+        return xp.where(xp.asarray(self.p) > 20, steep, mild)
+
     def _mixture(self, u, xp):
         p = xp.asarray(self.p)[..., None]
         log_gamma = jax.scipy.special.gammaln if xp is jnp else special.gammaln
@@ -272,8 +301,8 @@ class Sequence(Diminishing):
         x_, visits_ = xp.asarray(x)[..., None], xp.asarray(visits)[..., None]
         listed = (self.worth(visits_ + n) * x_**n).sum(-1)
         safe = xp.where(gap > 0, gap, 1.0)
-        beyond = xp.where(gap > 0, self.tail * x ** len(n) / safe, xp.where(self.tail == 0, 0.0, xp.inf * self.tail))
-        return listed + beyond
+        endless = xp.where(xp.asarray(self.tail) == 0, 0.0, xp.where(xp.asarray(self.tail) > 0, xp.inf, -xp.inf))
+        return listed + xp.where(gap > 0, self.tail * x ** len(n) / safe, endless)
 
 
 class Elapsed(NamedTuple):
@@ -425,13 +454,19 @@ def power_series(depletion: Diminishing, x: Any, visits: Any, gap: Any) -> Any:
     total = xp.zeros(())
     for start in range(0, max(int(np.ceil(terms)), 1), SERIES_BLOCK):
         part, worth = block(start)
-        if np.max(np.abs(worth)) > depletion.bound:
-            raise ValueError(
-                f"{type(depletion).__name__}.worth reaches {float(np.max(np.abs(worth))):.4g}, above its bound "
-                f"{depletion.bound:g}: override the property `bound` with an upper bound of |worth|"
-            )
+        check_bound(depletion, worth)
         total = total + part
     return total
+
+
+def check_bound(depletion: Depletion, worth: Any) -> None:
+    """`bound` is taken at its word when errors are stated, so what is seen of `worth` must keep to it."""
+    largest = float(np.max(np.abs(worth), initial=0.0))
+    if largest > depletion.bound * (1 + 1e-9):
+        raise ValueError(
+            f"{type(depletion).__name__}.worth reaches {largest:.4g}, above its bound {depletion.bound:g}: override "
+            "the property `bound` with an upper bound of |worth|"
+        )
 
 
 def _divide(a: Any, b: Any) -> Any:

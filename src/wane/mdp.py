@@ -97,20 +97,17 @@ def check_kernel(kernel: Any) -> Any:
     if isinstance(kernel, jax.Array):
         _check_square(kernel.shape)
         if not is_traced(kernel):
-            _check_rows(np.asarray(kernel))
+            _check_rows(np.asarray(kernel, np.float64), tolerance=_tolerance(kernel.dtype))
         return kernel
+    if isinstance(kernel, MDP):
+        raise TypeError("an MDP needs a policy to be a kernel: pass mdp.under(policy)")
+    tidy = kernel if sparse.issparse(kernel) else np.asarray(kernel)
+    if tidy.dtype.kind not in "fiub":
+        raise TypeError(f"a kernel holds real numbers, this one has dtype {tidy.dtype}")
+    _check_square(tidy.shape)
     if sparse.issparse(kernel):
-        _check_square(kernel.shape)
-        kernel = sparse.csr_array(kernel, dtype=np.float64)
-        _check_rows(kernel)
-        return kernel
-    kernel = np.asarray(kernel)
-    if kernel.dtype.kind not in "fiub":
-        raise TypeError(f"a kernel holds real numbers, this one has dtype {kernel.dtype}")
-    _check_square(kernel.shape)
-    kernel = np.ascontiguousarray(kernel, dtype=np.float64)
-    _check_rows(kernel)
-    return kernel
+        return _check_rows(sparse.csr_array(kernel, dtype=np.float64), tolerance=_tolerance(tidy.dtype))
+    return _check_rows(np.ascontiguousarray(tidy, dtype=np.float64), tolerance=_tolerance(tidy.dtype))
 
 
 def check_discount(discount: Any) -> Any:
@@ -156,7 +153,9 @@ def check_policy(policy: Any, n_states: int, n_actions: int) -> Any:
         return policy
     if policy.shape == (n_states, n_actions):
         if not is_traced(policy):
-            _check_rows(np.asarray(policy, dtype=np.float64), what="policy", may_end=False)
+            sound = np.asarray(policy, dtype=np.float64)
+            sound = _check_rows(sound, "policy", may_end=False, tolerance=_tolerance(policy.dtype))
+            return policy if isinstance(policy, jax.Array) else sound
         return policy
     raise ValueError(
         f"a policy is an integer action for each of {n_states} states, or probabilities of shape "
@@ -174,15 +173,21 @@ def _check_square(shape: tuple[int, ...]) -> None:
         raise ValueError(f"a kernel is a square matrix (states, states) with at least one state, got shape {shape}")
 
 
-def _check_rows(matrix: Any, what: str = "kernel", may_end: bool = True) -> None:
-    """Rows are probabilities: finite, not negative, summing to one (or, where an episode may end, all zero)."""
-    tolerance = 1e-5 if matrix.dtype == np.float32 else ROW_TOLERANCE
+def _tolerance(dtype: Any) -> float:
+    return 1e-5 if dtype.kind == "f" and dtype.itemsize < 8 else ROW_TOLERANCE
+
+
+def _check_rows(matrix: Any, what: str = "kernel", may_end: bool = True, tolerance: float = ROW_TOLERANCE) -> Any:
+    """Rows are probabilities: finite, not negative, summing to one (or, where an episode may end, all zero).
+
+    Rows that are off by more than rounding, but within the tolerance, are scaled: near discount 1 it matters.
+    """
     entries = matrix.data if sparse.issparse(matrix) else matrix
     sums = _row_sums(matrix)
     off = sums - 1
     negative = entries.size and not entries.min() >= 0
-    if not negative and off.dot(off) <= tolerance**2:
-        return
+    if not negative and off.dot(off) <= 1e-28 * len(off):
+        return matrix
     if negative or not entries.max(initial=0.0) <= 1 + tolerance:
         bad = np.argwhere(~((entries >= 0) & (entries <= 1 + tolerance)))[0]
         if sparse.issparse(matrix):
@@ -201,6 +206,10 @@ def _check_rows(matrix: Any, what: str = "kernel", may_end: bool = True) -> None
             f"{what} row {row} sums to {sums[row]:.6g}, off by {sums[row] - 1:+.2g}"
             f"{_others(wrong)}: rows must sum to 1{ends}"
         )
+    scale = np.where(sums == 0, 1.0, sums)
+    return (
+        sparse.csr_array(sparse.diags_array(1 / scale) @ matrix) if sparse.issparse(matrix) else matrix / scale[:, None]
+    )
 
 
 def _row_sums(matrix: Any) -> np.ndarray:
@@ -228,14 +237,15 @@ def _check_dense(transitions: Any) -> Any:
         if not is_traced(transitions):
             _check_action_rows(np.asarray(transitions))
         return transitions
-    transitions = np.ascontiguousarray(transitions, dtype=np.float64)
-    _check_action_rows(transitions)
-    return transitions
+    return _check_action_rows(transitions)
 
 
-def _check_action_rows(transitions: np.ndarray) -> None:
+def _check_action_rows(transitions: np.ndarray) -> np.ndarray:
+    """A copy, checked, that nobody else can change."""
+    checked = np.array(transitions, dtype=np.float64, order="C")
     for a in range(transitions.shape[1]):
-        _check_rows(transitions[:, a], what=f"action {a}:")
+        checked[:, a] = _check_rows(checked[:, a], f"action {a}:", tolerance=_tolerance(transitions.dtype))
+    return checked
 
 
 def _check_sparse_actions(matrices: Iterable[Any]) -> list[sparse.csr_array]:
@@ -251,7 +261,7 @@ def _check_sparse_actions(matrices: Iterable[Any]) -> list[sparse.csr_array]:
         _check_square(_shape(p))
         if p.shape != checked[0].shape:
             raise ValueError(f"action {a} has shape {p.shape}, action 0 {checked[0].shape}: all must agree")
-        _check_rows(p, what=f"action {a}:")
+        checked[a] = _check_rows(p, f"action {a}:", tolerance=_tolerance(matrices[a].dtype))
     return checked
 
 

@@ -219,7 +219,7 @@ def test_single_precision_and_tracing_do_not_hide_a_bad_solve():
         (
             lambda: wane.successor_representation(KERNEL, discount=1.0),
             ValueError,
-            r"site 0 is visited again and again with discount 1, and Geometric\(lam=1.0\) never wears off enough",
+            r"site 0 is visited again and again with discount 1.0, and Geometric\(lam=1.0\) never wears off enough",
         ),
         (
             lambda: wane.successor_representation(jnp.asarray(KERNEL), discount=1.0),

@@ -1,5 +1,7 @@
 import dataclasses
+import gc
 
+import gymnasium
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -258,12 +260,45 @@ def test_open_field_is_reproducible_and_as_rich_as_asked():
     assert one.n_sites == 24
 
 
+def test_negative_rewards_do_not_end_an_episode():
+    room = World("a..", sites="a", rewards=[-1.0])
+    assert not room.step(jax.random.key(0), room.begin(1)[1], 1)[3]
+
+
+def test_auto_step_shows_what_the_new_episode_has():
+    room = World("#####\n#a.b#\n#####", sites="ab", rewards=[1.0, 2.0], start="a", horizon=1)
+    _, state, _, _, truncated, info = room.auto_step(jax.random.key(0), room.begin("a")[1], 4)
+    assert truncated
+    assert info["remaining"].tolist() == room.remaining(state).tolist() == [1.0, 2.0]
+    assert info["final_remaining"].tolist() == [0.5, 2.0]
+
+
+def test_a_world_without_sites():
+    room = World("...", sites=[], rewards=[], wall_penalty=1.0, discount=0.5)
+    assert room.values([0, 0, 0]).tolist() == [-1.0] * 3, "bumping for ever: ½ + ¼ + …"
+    assert not room.step(jax.random.key(0), room.begin(1)[1], 1)[3]
+
+
+def test_pixels_are_drawn_once_and_freed_with_their_map():
+    made = wane.worlds.observe._made
+    before = len(made)
+    room = make("corridor", observation="first-person", length=3)
+    assert len(made) == before + 1
+    assert dataclasses.replace(room, horizon=7).view is room.view
+    del room
+    gc.collect()
+    assert len(made) == before
+
+
 def test_register_your_own():
     register(
         "my-line", lambda **settings: World("#####\n#a.b#\n#####", **({"sites": "ab", "rewards": [1, 2]} | settings))
     )
     assert make("my-line", slip=0.5).slip == 0.5
     assert "my-line" in names()
+    assert gymnasium.make("wane/MyLine-v0", slip=0.5).unwrapped.world.slip == 0.5
+    with pytest.raises(ValueError, match="a world's name is lower-case"):
+        register("My Line", make)
     with pytest.raises(ValueError, match="there is a world 'my-line' already"):
         register("my-line", make)
 
@@ -282,6 +317,13 @@ def test_four_rooms_numbers():
         action_rewards=-room.wall_penalty * room.map.bumps(),
     )
     assert round(best.values @ room.start, 3) == 26.178
+
+
+def test_wrong_kinds():
+    with pytest.raises(TypeError, match="0.5 is no Depletion"):
+        World(UNEVEN, sites="a", rewards=[1], depletion=0.5)
+    with pytest.raises(TypeError, match="observation is a name or a function, got 5"):
+        World(UNEVEN, sites="a", rewards=[1], observation=5)
 
 
 def test_an_unknown_action_cannot_go_unnoticed():
@@ -308,6 +350,18 @@ def test_an_unknown_action_cannot_go_unnoticed():
             lambda: World(UNEVEN, sites="a", rewards=[1], observation="smell"),
             "unknown observation 'smell': there are index",
         ),
+        (
+            lambda: World("S#a", sites="a", rewards=[1], start="S"),
+            r"no site can be reached from the start in cell \(0, 0\)",
+        ),
+        (lambda: World("", sites=[], rewards=[]), "a map needs a free cell"),
+        (lambda: World(UNEVEN, sites="a", rewards=[1], horizon=2.5), "horizon"),
+        (lambda: World(UNEVEN, sites="a", rewards=[1], threshold=np.nan), "threshold must be a finite number"),
+        (lambda: World(UNEVEN, sites="a", rewards=[1], wall_penalty=np.inf), "wall_penalty must be a finite number"),
+        (lambda: World(UNEVEN, sites=[1.7], rewards=[1]), "site 1.7 is no letter"),
+        (lambda: World(UNEVEN, sites="a", rewards=[1], start=None), "start None is no letter"),
+        (lambda: World(UNEVEN, sites="a", rewards=[1], depletion=wane.Geometric([0.1, 0.2, 0.3])), "for 1 sites"),
+        (lambda: make("corridor").begin(99), "start 99 is no letter"),
         (lambda: make("four-rooms", size=8), "odd sizes"),
         (lambda: make("patches-2", distance=9), "distance between patches"),
         (lambda: make("corridor", length=2), "at least 3 long"),

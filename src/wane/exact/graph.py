@@ -10,6 +10,7 @@ from scipy.sparse.csgraph import breadth_first_order, connected_components, reve
 def _pattern(kernel: Any) -> sparse.csr_array:
     pattern = sparse.csr_array(kernel if sparse.issparse(kernel) else np.asarray(kernel))
     if pattern.nnz and not pattern.data.all():
+        pattern = pattern.copy()  # the caller's own buffers otherwise
         pattern.eliminate_zeros()
     return pattern
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from wane.depletion import Geometric, namespace
 from wane.exact.bounds import convergence
+from wane.exact.representation import check_parameters
 from wane.mdp import MDP, check_discount, check_kernel, check_policy, check_sites
 
 
@@ -66,6 +67,9 @@ def iterate(
         raise ValueError(f'stop is "error" or "bound", got {stop!r}')
     n = mdp.n_states if mdp else check_kernel(kernel).shape[0]
     sites = check_sites(sites, n)
+    check_parameters(Geometric(lam), len(sites))
+    if stop == "bound" and discount == 1:
+        raise ValueError("with discount 1 the bound does not shrink: use stop='error', or wane.lambda_representation")
     here = (np.arange(n)[:, None] == sites).astype(float)
     phi = (1 - lam) * here
     policy = check_policy(kernel, n, mdp.n_actions) if mdp else None
@@ -77,7 +81,8 @@ def iterate(
     while not _done(errors, lam, discount, tolerance, stop):
         if len(errors) >= max_steps:
             raise ValueError(
-                f"after {max_steps} steps the Bellman error is {errors[-1]:.1e}, above {tolerance:.1e}: raise "
+                f"after {max_steps} steps the Bellman error is {errors[-1] if errors else np.inf:.1e}, above "
+                f"{tolerance:.1e}: raise "
                 "max_steps or the "
                 "tolerance, or use wane.lambda_representation, which needs no iteration"
             )

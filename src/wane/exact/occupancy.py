@@ -20,11 +20,13 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from scipy import sparse
 
 from wane.depletion import Depletion, Diminishing, Geometric, is_traced, namespace
 from wane.exact.graph import recurrent_classes
-from wane.exact.representation import Representation, build
+from wane.exact.representation import Representation, build, check_parameters
 from wane.exact.solve import InaccurateSolve, product, solve
+from wane.mdp import check_sites
 
 
 class Occupancy(Representation):
@@ -47,7 +49,7 @@ class Occupancy(Representation):
         if not is_traced(total) and not np.all(np.isfinite(total)):
             site = self.sites[np.argwhere(~np.isfinite(np.atleast_1d(total)))[0][-1]]
             raise ValueError(
-                f"site {site} is visited again and again with discount {float(self.discount):g}, and "
+                f"site {site} is visited again and again with discount {self.discount}, and "
                 f"{self.depletion!r} never wears off enough: its value is infinite. Discount, or let it wear off"
             )
         return total
@@ -68,6 +70,7 @@ class Occupancy(Representation):
     def with_depletion(self, depletion: Depletion) -> Representation:
         if not isinstance(depletion, Diminishing):
             return super().with_depletion(depletion)
+        check_parameters(depletion, len(self.sites))
         return make(
             depletion,
             self.kernel,
@@ -89,6 +92,8 @@ def make(depletion, kernel, discount, sites, residual, method, first, gap) -> Oc
 
 @build.register
 def _(depletion: Diminishing, kernel: Any, discount: Any, sites: np.ndarray, method: Any) -> Occupancy:
+    if is_traced(discount) and sparse.issparse(kernel):
+        raise TypeError("a discount can be traced with dense kernels only: pass a NumPy or JAX array")
     if isinstance(kernel, jax.Array) or is_traced(discount):
         found = _first_and_gap_jax(jnp.asarray(kernel), discount, sites)
     else:
@@ -220,11 +225,20 @@ def from_lambda_representation(matrix: Any, lam: Any, *, discount: Any, sites: A
     The answer has no kernel and no residual, but `.with_depletion` gives every other curve.
     """
     xp = namespace(matrix, lam)
-    sites = np.arange(matrix.shape[1]) if sites is None else np.asarray(sites)
+    matrix = xp.asarray(matrix)
+    sites = check_sites(sites, matrix.shape[0])
+    if matrix.shape[1:] != sites.shape:
+        raise ValueError(f"the λR has shape {matrix.shape}, but there are {len(sites)} sites: one column for each")
     if not is_traced(lam) and np.any(np.asarray(lam) <= 0):
         raise ValueError("from λ = 0 nothing else follows: the first-occupancy representation does not know of returns")
     diagonal = matrix[sites, np.arange(len(sites))]
     gap = 1 - (1 - 1 / diagonal) / lam
+    if not is_traced(gap) and not np.all((gap >= 0) & (gap <= 1 + 1e-9)):
+        i = int(np.argmax(~((gap >= 0) & (gap <= 1 + 1e-9))))
+        raise ValueError(
+            f"Φ({sites[i]}, {sites[i]}) = {float(diagonal[i]):.4g} is no λR of this λ: it lies between 1 and 1 / "
+            "(1 − λ)"
+        )
     return make(Geometric(lam), None, discount, sites, xp.nan, "given", matrix / diagonal, gap)
 
 

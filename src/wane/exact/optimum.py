@@ -19,7 +19,8 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from wane.depletion import Diminishing
+from wane.depletion import Diminishing, check_bound
+from wane.exact.representation import check_parameters
 from wane.mdp import MDP, check_discount, check_sites
 
 MOST_PAIRS = 50_000_000
@@ -40,7 +41,12 @@ class Optimum(NamedTuple):
 
     def action(self, state: int, visits: Any, time: int = 0) -> int:
         """What to do in a state, the visits to each site so far being given (the present one counts as made)."""
-        counts = tuple(np.minimum(np.asarray(visits, dtype=np.int64), self.caps))
+        visits = np.asarray(visits, dtype=np.int64)
+        if visits.shape != self.sites.shape or np.any(visits < 0):
+            raise ValueError(f"visits must be a count from 0 on for each of the {len(self.sites)} sites, got {visits}")
+        if len(self.policy) == 0:
+            raise ValueError("with a horizon of one reward, paid at departure, no action is ever taken")
+        counts = tuple(np.minimum(visits, self.caps))
         return int(self.policy[(min(time, len(self.policy) - 1), state, *counts)])
 
 
@@ -63,9 +69,12 @@ def optimum(
     With a `horizon` exactly so many rewards are received, else infinitely many. `caps` overrides the counts chosen
     from `tolerance`.
     """
-    discount, sites = float(check_discount(discount)), check_sites(sites, mdp.n_states)
+    discount = float(check_discount(discount))
+    sites = check_sites(sites, getattr(mdp, "n_states", 0)) if isinstance(mdp, MDP) else np.zeros(0, int)
     rewards = np.asarray(rewards, dtype=float)
-    _check_arguments(rewards, sites, depletion, discount, horizon, timing, action_rewards)
+    _check_arguments(mdp, rewards, sites, depletion, discount, horizon, timing, action_rewards, tolerance)
+    if action_rewards is not None:
+        action_rewards = _check_action_rewards(action_rewards, mdp)
     steps = None if horizon is None else horizon - (timing == "departure")
     _check_size((mdp.n_states,), steps)
     pays, cut = _pay_tables(rewards, depletion, discount, sites, horizon, tolerance / 2, caps)
@@ -142,6 +151,7 @@ def _pay_tables(rewards, depletion, discount, sites, horizon, tolerance, caps) -
         longest = int(horizon)
     n = np.arange(longest + 1)
     worth = np.broadcast_to(np.asarray(depletion.worth(n[:, None]), dtype=float), (len(n), k))
+    check_bound(depletion, worth)
     steps_left = (
         discount**n / (1 - discount) if horizon is None else np.cumsum((discount**n * (n < longest))[::-1])[::-1]
     )
@@ -156,18 +166,39 @@ def _pay_tables(rewards, depletion, discount, sites, horizon, tolerance, caps) -
     return pays, float(loss[chosen, np.arange(k)].sum()) + beyond
 
 
+def _check_action_rewards(action_rewards: Any, mdp: MDP) -> np.ndarray:
+    """Finite, one for each state and action, and nothing where the episode has ended."""
+    action_rewards = np.asarray(action_rewards, dtype=float)
+    if action_rewards.shape != (mdp.n_states, mdp.n_actions) or not np.all(np.isfinite(action_rewards)):
+        raise ValueError(
+            f"action_rewards must be finite numbers of shape ({mdp.n_states}, {mdp.n_actions}), got shape "
+            f"{action_rewards.shape}"
+        )
+    goes_on = mdp.backup(np.ones(mdp.n_states))
+    return np.where(goes_on > 0, action_rewards, 0.0)
+
+
 def _check_caps(caps: Any, k: int) -> np.ndarray:
+    if np.ndim(caps) and np.shape(caps) != (k,):
+        raise ValueError(f"caps must be one number, or one for each of the {k} sites, got {caps}")
     caps = np.broadcast_to(np.asarray(caps), (k,))
     if caps.dtype.kind not in "iu" or np.any(caps < 1):
         raise ValueError(f"caps are whole numbers of visits from 1 on, one or one for each site, got {caps}")
     return caps
 
 
-def _check_arguments(rewards, sites, depletion, discount, horizon, timing, action_rewards) -> None:
+def _check_arguments(mdp, rewards, sites, depletion, discount, horizon, timing, action_rewards, tolerance) -> None:
+    if not isinstance(mdp, MDP):
+        raise TypeError(
+            f"the optimum is over the actions of an MDP, got {type(mdp).__name__}: pass wane.MDP(transitions)"
+        )
+    if not tolerance > 0:
+        raise ValueError(f"tolerance must be above 0, got {tolerance}")
     if not isinstance(depletion, Diminishing):
         raise TypeError(
             f"the optimum is over visit counts: {type(depletion).__name__} remembers more. Use a Diminishing depletion"
         )
+    check_parameters(depletion, len(sites))
     if rewards.shape != sites.shape or not np.all(np.isfinite(rewards)):
         raise ValueError(f"rewards must be one finite r̄ for each of the {len(sites)} sites, got {rewards}")
     if timing not in ("departure", "arrival"):

@@ -15,13 +15,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from wane.depletion import SERIES_TOLERANCE, Diminishing, FirstVisits, Geometric
+from wane.depletion import SERIES_TOLERANCE, Diminishing, FirstVisits, Geometric, check_bound
 from wane.depletion import Sequence as ListedWorths
 from wane.exact.graph import can_reach
+from wane.exact.representation import check_parameters
 from wane.exact.solve import solve
 from wane.mdp import check_discount, check_kernel, check_sites
 
-LONGEST_SUM = 1_000_000
+LONGEST_SUM = 200_000
 
 
 class PatchRepresentation(NamedTuple):
@@ -34,7 +35,12 @@ class PatchRepresentation(NamedTuple):
 
     def values(self, rewards: Any) -> np.ndarray:
         """V(s) for the first-visit reward r̄ of every patch."""
-        return self.matrix @ np.asarray(rewards, dtype=float)
+        rewards = np.asarray(rewards, dtype=float)
+        if rewards.shape != self.matrix.shape[1:]:
+            raise ValueError(
+                f"rewards has shape {rewards.shape}: give one r̄ for each of the {self.matrix.shape[1]} patches"
+            )
+        return self.matrix @ rewards
 
 
 def patch_representation(
@@ -44,6 +50,9 @@ def patch_representation(
     kernel, discount = check_kernel(kernel), float(check_discount(discount))
     if not isinstance(depletion, Diminishing):
         raise TypeError(f"a patch takes a depletion that counts visits (Diminishing), not {type(depletion).__name__}")
+    if len(patches) == 0:
+        raise ValueError("patches is empty: name at least one set of states")
+    check_parameters(depletion, len(patches))
     sets = [check_sites(patch, kernel.shape[0]) for patch in patches]
     if any(len(states) == 0 for states in sets):
         raise ValueError("a patch without states is never visited: leave it out")
@@ -92,9 +101,18 @@ def _sum_over_visits(back: np.ndarray, depletion: Diminishing) -> np.ndarray:
             "closed form or is "
             "infinite: discount, or use Geometric (λ < 1), FirstVisits or a Sequence without tail"
         )
+    terms = np.log(SERIES_TOLERANCE * leaves / depletion.bound) / np.log1p(-leaves) if 0 < leaves < 1 else 1
+    if last is None and terms > LONGEST_SUM:
+        raise ValueError(
+            f"summing {depletion!r} over the visits to a patch would take {terms:.1e} terms: discount more, or "
+            "use Geometric, "
+            "FirstVisits or a Sequence without tail"
+        )
     ahead, total = ones, np.zeros(len(back))
     for n in range(LONGEST_SUM if last is None else last):
-        total = total + float(depletion.worth(n)) * ahead
+        worth = float(depletion.worth(n))
+        check_bound(depletion, worth)
+        total = total + worth * ahead
         ahead = back @ ahead
         if ahead.max() * depletion.bound <= SERIES_TOLERANCE * leaves:
             break

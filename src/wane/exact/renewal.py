@@ -24,7 +24,7 @@ from scipy import sparse
 from scipy.interpolate import BarycentricInterpolator
 from scipy.sparse.linalg import spsolve
 
-from wane.depletion import Depletion, is_traced
+from wane.depletion import Depletion, check_bound, is_traced
 from wane.exact.occupancy import first_and_gap
 from wane.exact.representation import Representation, build
 from wane.mdp import check_discount, check_kernel, check_sites
@@ -90,7 +90,9 @@ def _renewal(depletion, kernel, discount, sites, method, tolerance) -> Renewal:
         )
     if not np.isfinite(depletion.bound):
         raise ValueError(f"{type(depletion).__name__}.bound must be finite: an upper bound of |worth|")
-    plain = np.asarray(kernel) if isinstance(kernel, jax.Array) else kernel
+    plain = np.asarray(kernel, np.float64) if isinstance(kernel, jax.Array) else kernel
+    if isinstance(kernel, jax.Array):
+        plain = check_kernel(np.where(plain < 0, 0, plain).astype(np.asarray(kernel).dtype))
     first, gap, residual, how = first_and_gap(plain, float(discount), sites, method)
     if np.any(gap <= 0):
         raise ValueError(
@@ -192,11 +194,7 @@ class _SiteChain(NamedTuple):
 
     def _worth(self, memories: Any) -> np.ndarray:
         worth = np.asarray(self.depletion.worth(memories), dtype=float)
-        if worth.size and np.max(np.abs(worth)) > self.depletion.bound * (1 + 1e-9):
-            raise ValueError(
-                f"{type(self.depletion).__name__}.worth reaches {np.max(np.abs(worth)):.4g}, above its bound "
-                f"{self.depletion.bound:g}: override the property `bound` with an upper bound of |worth|"
-            )
+        check_bound(self.depletion, worth)
         return worth
 
     @property
@@ -330,7 +328,7 @@ def _keys(memories: Any) -> np.ndarray:
     leaves = [np.asarray(leaf, dtype=np.float64) + 0.0 for leaf in jax.tree_util.tree_leaves(memories)]
     if len(leaves) == 1:
         return leaves[0]
-    if len(leaves) == 2:
+    if len(leaves) == 2 and np.isfinite(leaves[1]).all():
         return leaves[0] + 1j * leaves[1]
     return np.ascontiguousarray(np.stack(leaves, axis=1)).view([("", np.float64)] * len(leaves)).ravel()
 

@@ -44,8 +44,11 @@ class Trace(Representation):
 def _(depletion: EligibilityTrace, kernel: Any, discount: Any, sites: np.ndarray, method: Any) -> Trace:
     stays = Geometric(1.0)
     visits = build(stays, kernel, discount, sites, method)
-    if np.ndim(depletion.regrow) == 0 or is_traced(depletion.regrow):
+    if np.ndim(depletion.regrow) == 0:
         fading = build(stays, kernel, discount * depletion.regrow, sites, method).matrix
+    elif isinstance(visits.matrix, jax.Array) or is_traced(depletion.regrow):
+        rates = jnp.broadcast_to(depletion.regrow, sites.shape)
+        fading = _fading_jax(jnp.asarray(kernel), discount * rates, sites)
     else:
         fading = np.zeros_like(visits.matrix)
         rates = np.broadcast_to(np.asarray(depletion.regrow), sites.shape)
@@ -53,6 +56,12 @@ def _(depletion: EligibilityTrace, kernel: Any, discount: Any, sites: np.ndarray
             mine = rates == rate
             fading[:, mine] = build(stays, kernel, discount * rate, sites[mine], method).matrix
     return Trace(kernel, depletion, discount, sites, visits.residual, visits.method, visits.matrix, fading)
+
+
+def _fading_jax(kernel: jax.Array, discounts: jax.Array, sites: np.ndarray) -> jax.Array:
+    """Columns of the SR, each for a discount of its own."""
+    eye = jnp.eye(kernel.shape[0], dtype=kernel.dtype)
+    return jax.vmap(lambda rate, one: jnp.linalg.solve(eye - rate * kernel, one), out_axes=1)(discounts, eye[sites])
 
 
 class Total(Representation):

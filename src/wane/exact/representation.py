@@ -45,7 +45,9 @@ class Representation(eqx.Module):
 
     @property
     def truncation(self) -> float:
-        """A bound on what was left out of infinite sums, in units of r̄: zero for closed forms."""
+        """A bound on what was left out of infinite sums, in units of r̄: zero for closed forms. Where a memory is a
+        real number and interpolated, the part that comes from that is an estimate: the change under the last
+        refinement."""
         return 0.0
 
     @property
@@ -59,7 +61,7 @@ class Representation(eqx.Module):
 
     def values(self, rewards: Any, memory: Memory | None = None) -> Any:
         """V(s) for the first-visit rewards r̄ of the sites, with the sites in `memory` (default: never visited)."""
-        return self.at(self.fresh_memory if memory is None else memory) @ self.check_rewards(rewards)
+        return self.check_rewards(rewards) @ self.at(self.fresh_memory if memory is None else memory).T
 
     def action_matrix(self, mdp: MDP, memory: Memory | None = None) -> Any:
         """Φ(s, a, s'): an array (states, actions, sites)."""
@@ -77,6 +79,8 @@ class Representation(eqx.Module):
         """Q(s, a) of taking `a` once and following the kernel's policy afterwards: an array (states, actions)."""
         memory = self.fresh_memory if memory is None else memory
         rewards = self.check_rewards(rewards)
+        if rewards.ndim != 1:
+            raise ValueError(f"q_values takes one reward vector, got shape {rewards.shape}: use jax.vmap for a batch")
         waited, visited = self.at(self.depletion.wait(memory)), self.at(self.depletion.visit(memory))
         q = self.discount * mdp.backup(waited @ rewards)
         now = self.depletion.worth(memory) * rewards
@@ -88,6 +92,11 @@ class Representation(eqx.Module):
 
     def with_depletion(self, depletion: Depletion) -> "Representation":
         """The representation under another depletion; between curves over visit counts this solves nothing."""
+        if self.kernel is None:
+            raise ValueError(
+                f"{type(depletion).__name__} needs the kernel, which a given λR does not tell: call wane.representation"
+            )
+        check_parameters(depletion, len(self.sites))
         return build(depletion, self.kernel, self.discount, self.sites, "auto")
 
     def check_rewards(self, rewards: Any) -> Any:
@@ -132,8 +141,15 @@ def representation(
     """
     kernel, discount = check_kernel(kernel), check_discount(discount)
     sites = check_sites(sites, kernel.shape[0])
-    _check_parameters(depletion, len(sites))
-    return build(depletion, kernel, discount, sites, method)
+    if len(sites) == 0:
+        raise ValueError("sites is empty: name at least one state that can pay")
+    check_parameters(depletion, len(sites))
+    return build(depletion, _own(kernel), discount, sites, method)
+
+
+def _own(kernel: Any) -> Any:
+    """A kernel that the caller cannot change later."""
+    return kernel if isinstance(kernel, jax.Array) else kernel.copy()
 
 
 def lambda_representation(kernel: Any, lam: Any, *, discount: Any, sites: Any = None) -> Representation:
@@ -166,13 +182,22 @@ def evaluate(kernel: Any, rewards: Any, depletion: Depletion, *, discount: Any, 
     n = kernel.shape[0]
     if rewards.shape != (n,):
         raise ValueError(f"rewards has shape {rewards.shape}: give one r̄ for each of the {n} states")
-    if isinstance(kernel, jax.Array) or isinstance(rewards, jax.Array) or is_traced(discount):
-        _check_parameters(depletion, n)
+    if not isinstance(depletion, Depletion):
+        raise TypeError(f"{depletion!r} is no Depletion: take one of wane.depletion, or subclass it (ten lines)")
+    if isinstance(rewards, jax.Array) and not is_traced(rewards) and not isinstance(kernel, jax.Array):
+        rewards = np.asarray(rewards)
+    traced = is_traced(rewards, discount, *jax.tree_util.tree_leaves(depletion))
+    if not traced and not np.isfinite(rewards).all():
+        raise ValueError(
+            f"rewards must be finite numbers, state {int(np.argmin(np.isfinite(rewards)))} does not have one"
+        )
+    if isinstance(kernel, jax.Array) or traced:
+        check_parameters(depletion, n)
         return build(depletion, kernel, discount, np.arange(n), method).values(rewards)
     stays = _never_wears_off(depletion) if discount < 1 else False
     if stays is True:
-        return solve(kernel, rewards, discount=discount, method=method).x
-    _check_parameters(depletion, n)
+        return solve(kernel, np.asarray(rewards), discount=discount, method=method).x
+    check_parameters(depletion, n)
     constant = np.broadcast_to(stays, (n,))
     values = np.zeros(n)
     if np.any(rewards[constant]):
@@ -191,10 +216,10 @@ def _never_wears_off(depletion: Depletion) -> Any:
     return bool(lam == 1) if type(lam) is float or np.ndim(lam) == 0 else np.asarray(lam) == 1
 
 
-def _check_parameters(depletion: Any, n_sites: int) -> None:
+def check_parameters(depletion: Any, n_sites: int) -> None:
     """A parameter is one number, or its last axis runs over the sites."""
-    for leaf in jax.tree_util.tree_leaves(depletion):
-        if np.ndim(leaf) and np.shape(leaf)[-1] not in (1, n_sites):
+    for leaf in depletion.per_site().values() if isinstance(depletion, Depletion) else ():
+        if np.shape(leaf)[-1] not in (1, n_sites):
             raise ValueError(
                 f"{type(depletion).__name__} has a parameter of shape {np.shape(leaf)} for {n_sites} sites: "
                 "give one number, or one for each site (sites last)"

@@ -51,6 +51,7 @@ _REFINE_ABOVE = 1e-14
 _LEAK = 1e-12  # a row sum this close to 1 is 1, rounded
 _NARROW = 32  # diagonals; measured to pay for a tridiagonal band, the limit is a guess
 _PROBES = 16
+_ENORMOUS = 4e12  # rounding is then an error of 1e-3
 _SINGULAR = "the matrix is singular to working precision (x exceeds b 10¹⁴ times)"
 
 
@@ -264,12 +265,12 @@ def _relative(system: _System, error: Array, x: Array, rhs: Array, final: bool =
     """
     if x.shape[1] == 1:  # plain floats: a small system is solved in as much time as NumPy needs for this
         grown, given = system.norm * float(np.abs(x).max()), float(np.abs(rhs).max())
-        if final and grown > 1e14 * given:
+        if final and grown > _ENORMOUS * given:
             raise InaccurateSolve(_SINGULAR)
         worst = float(np.abs(error).max()) / (grown + given or 1.0)
         return np.array([math.inf if math.isnan(worst) else worst])
     grown, given = system.norm * largest(x), largest(rhs)
-    if final and (grown > 1e14 * given).any():
+    if final and (grown > _ENORMOUS * given).any():
         raise InaccurateSolve(_SINGULAR)
     size = grown + given
     size[size == 0.0] = 1.0
@@ -306,7 +307,7 @@ def _probed_error(system: _System, rhs: Array | None, x: Array) -> float:
     """
     given = np.ones(system.size) if rhs is None else largest(rhs)
     grown = system.norm * largest(x)
-    if (grown > 1e14 * given).any():
+    if (grown > _ENORMOUS * given).any():
         raise InaccurateSolve(_SINGULAR)
     size = np.where(given + grown == 0.0, 1.0, given + grown)
     signs = np.random.default_rng(0).choice([-1.0, 1.0], (x.shape[1], _PROBES)) / size[:, None]

@@ -42,7 +42,7 @@ def compute() -> Demo:
     start = grid.map.find("S")
     occupancies = {lam: lambda_representation(kernel, lam, discount=grid.discount).matrix[start] for lam in LAMBDAS}
     rooms = four_rooms()
-    rows = [(f"GPI, λ̂ = {lam:g}", gpi_returns(rooms, lam).mean()) for lam in BELIEVED]
+    rows = [(agent_name(lam), gpi_returns(rooms, lam).mean()) for lam in BELIEVED]
     best = optimum(
         rooms.mdp,
         rooms.rewards,
@@ -56,6 +56,10 @@ def compute() -> Demo:
     returns = pd.DataFrame([*rows, ("optimum", best.values.mean())], columns=["agent", "return"])
     returns["regret"] = best.values.mean() - returns["return"]
     return Demo(occupancies, returns, best)
+
+
+def agent_name(believed: float) -> str:
+    return f"GPI, λ̂ = {believed:g}" + (" (true)" if believed == TRUE_LAMBDA else "")
 
 
 def gpi_returns(room: World, believed: float, lam: float = TRUE_LAMBDA) -> np.ndarray:
@@ -117,7 +121,7 @@ def draw(demo: Demo) -> Figure:
     assert image is not None
     figure.colorbar(image, ax=panels[3], label="Φ(start, cell)", fraction=0.05)
     names, returns = demo.returns["agent"], demo.returns["return"]
-    shades = ["#0072B2" if name == f"GPI, λ̂ = {TRUE_LAMBDA:g}" else "#999999" for name in names[:-1]] + ["#009E73"]
+    shades = ["#0072B2" if name == agent_name(TRUE_LAMBDA) else "#999999" for name in names[:-1]] + ["#009E73"]
     bars = panels[4].barh(names[::-1], returns[::-1], color=shades[::-1])
     panels[4].bar_label(bars, fmt="%.2f", padding=3)
     panels[4].set(xlim=(0, returns.max() * 1.18), xlabel="discounted return", title="FourRooms, true λ = ½")
@@ -159,7 +163,9 @@ td,th{{padding:.2rem .8rem;text-align:right}}td:first-child,th:first-child{{text
 exactly: the discounted time of the first visit for λ = 0, all visits for λ = 1, and in between visits that count half
 as much each time.</p>
 <p>Right: FourRooms with rewards 5, 10, 5 that halve with every visit. An agent that composes four given policies
-believes in λ̂; mean return over all 68 starts, beside the best that any policy with a memory can do.</p>
+believes in λ̂; mean return over all 68 starts, beside the best that any policy with a memory can do. Believing in far
+too much or too little costs most; near the true λ = ½ it hardly matters, and as composing four fixed policies is not
+optimal anyway, a λ̂ slightly off can even do a little better.</p>
 <img alt="The λ representation on a 6 by 6 grid, and returns on FourRooms" src="data:image/png;base64,{picture}">
 {table}
 <p>The optimal policy at work. It remembers what it took, which no fixed policy over cells can.</p>

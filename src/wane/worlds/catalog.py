@@ -16,6 +16,7 @@
     68
 """
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -228,6 +229,10 @@ def make(name: str, **settings: Any) -> World:
 
 def register(name: str, factory: Callable[..., World]) -> None:
     """Adds a world of your own: `factory(**settings)` makes it."""
+    if not re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", name):
+        raise ValueError(
+            f"a world's name is lower-case words and numbers with hyphens, such as four-rooms-17, got {name!r}"
+        )
     if name in _WORLDS:
         raise ValueError(f"there is a world {name!r} already: choose another name")
     _WORLDS[name] = factory

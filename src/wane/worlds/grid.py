@@ -17,6 +17,7 @@ from functools import cached_property
 
 import numpy as np
 from scipy import sparse
+from scipy.sparse.csgraph import connected_components
 
 from wane.mdp import MDP
 
@@ -30,6 +31,8 @@ class Map:
 
     def __init__(self, text: str):
         lines = [line.strip() for line in text.strip().splitlines()]
+        if not lines:
+            raise ValueError("a map needs a free cell, this one is empty")
         widths = {len(line) for line in lines}
         if len(widths) != 1 or widths == {0}:
             ragged = next((i for i, line in enumerate(lines) if len(line) != len(lines[0])), 0)
@@ -37,7 +40,7 @@ class Map:
                 f"all rows of a map have the same length; row {ragged} is {len(lines[ragged])} long: {text!r}"
             )
         self.letters = np.array([list(line) for line in lines])
-        strange = [str(c) for c in np.unique(self.letters) if not (c.isalnum() or c in "#.")]
+        strange = [str(c) for c in np.unique(self.letters) if not ((c.isascii() and c.isalnum()) or c in "#.")]
         if strange:
             raise ValueError(
                 f"unknown character {strange[0]!r} on a map: # is a wall, . free, letters and digits name cells"
@@ -86,6 +89,11 @@ class Map:
         padded = np.pad(self.number, 1, constant_values=-1)
         aim = self.cells[:, None] + MOVES + 1
         return padded[aim[..., 0], aim[..., 1]]
+
+    @cached_property
+    def regions(self) -> np.ndarray:
+        """A number for each state, the same for states that can reach each other."""
+        return connected_components(self.neighbours(), directed=False)[1]
 
     def next_states(self, n_actions: int = 5) -> np.ndarray:
         """A table (states, actions) of where each action leads."""

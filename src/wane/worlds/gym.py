@@ -3,13 +3,15 @@
 Importing `wane` registers the catalog: `gymnasium.make("wane/FourRooms-v0", slip=0.2)`, or, without the import,
 `gymnasium.make("wane:wane/FourRooms-v0")`; settings are those of `wane.worlds.make`. `gymnasium.make_vec` gives the
 batched JAX world, one jitted call a step for all environments. An episode that runs into its horizon is truncated,
-one whose rewards are used up is terminated.
+one whose rewards are used up (less than `threshold` left) is terminated. Gymnasium 1.x loads no plugins, so one of
+the two imports is needed.
 
 `Depleting(env, depletion, site=…)` multiplies the rewards of any environment by what is left of the site they come
 from.
 """
 
 from collections.abc import Callable, Hashable
+from dataclasses import replace
 from typing import Any
 
 import gymnasium
@@ -20,8 +22,9 @@ from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, VectorEnv
 
 from wane.depletion import Depletion, Memory
+from wane.worlds import catalog
 from wane.worlds.catalog import make, names
-from wane.worlds.observe import Cell, Index, Symbolic
+from wane.worlds.observe import Cell, Index, OneHot, Symbolic
 from wane.worlds.top_down import TopDown
 from wane.worlds.world import State, World, check_action
 
@@ -39,9 +42,12 @@ def observation_space(world: World) -> spaces.Space:
         return spaces.Box(0, np.array([rows - 1, columns - 1]), (2,), np.int32)
     if isinstance(seen, Symbolic):
         return spaces.Box(0, 2 + world.n_sites, shape.shape, np.int32)
-    if shape.dtype == jnp.uint8:
-        return spaces.Box(0, 255, shape.shape, np.uint8)
-    low, high = (0.0, 1.0) if shape.dtype == jnp.float32 else (-np.inf, np.inf)
+    if shape.dtype == jnp.bool_:
+        return spaces.MultiBinary(shape.shape)
+    if jnp.issubdtype(shape.dtype, jnp.integer):
+        most = jnp.iinfo(shape.dtype)
+        return spaces.Box(most.min, most.max, shape.shape, shape.dtype)
+    low, high = (0.0, 1.0) if isinstance(seen, OneHot) else (-np.inf, np.inf)
     return spaces.Box(low, high, shape.shape, shape.dtype)
 
 
@@ -57,29 +63,33 @@ class Environment(gymnasium.Env):
         self.action_space = spaces.Discrete(self.world.n_actions)
         self._reset, self._step = jax.jit(self.world.reset), jax.jit(self.world.step)
         self._key, self._state, self._window = jax.random.key(0), None, None
-        self._picture = TopDown(self.world.map, self.world.sites, cell_pixels=32)
+        self._picture = None
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """A fresh episode; `options={"state": s}` begins it in a given state."""
+        """A fresh episode; `options={"state": s}` begins it in a given place (a letter, a cell or a state number)."""
         super().reset(seed=seed)
+        if unknown := set(options or {}) - {"state"}:
+            raise ValueError(f"unknown option {unknown.pop()!r}: there is 'state', the place to begin in")
         self._key = jax.random.key(int(self.np_random.integers(2**31)))
         self._key, now = jax.random.split(self._key)
         if options and "state" in options:
-            seen, self._state = self.world.begin(int(options["state"]))
+            seen, self._state = self.world.begin(options["state"])
         else:
             seen, self._state = self._reset(now)
         if self.render_mode == "human":
             self.render()
-        return _plain(seen), {"remaining": np.asarray(self.world.remaining(self._state))}
+        return self._plain(seen), {"remaining": np.asarray(self.world.remaining(self._state))}
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         action = check_action(action, self.world.n_actions)
+        if self._state is None:
+            raise RuntimeError("there is no episode yet: call reset first")
         self._key, now = jax.random.split(self._key)
         seen, self._state, reward, terminated, truncated, info = self._step(now, self._state, action)
         if self.render_mode == "human":
             self.render()
         info = {name: np.asarray(value) for name, value in info.items()}
-        return _plain(seen), float(reward), bool(terminated), bool(truncated), info
+        return self._plain(seen), float(reward), bool(terminated), bool(truncated), info
 
     def render(self) -> Any:
         if self._state is None or self.render_mode is None:
@@ -87,15 +97,21 @@ class Environment(gymnasium.Env):
         if self.render_mode == "ansi":
             return text(self.world, self._state)
         worth = jnp.broadcast_to(self.world.depletion.worth(self._state.memory), (self.world.n_sites,))
+        if self._picture is None:
+            pixels = max(4, min(32, 1024 // max(self.world.map.shape)))
+            self._picture = TopDown(self.world.map, self.world.sites, cell_pixels=pixels)
         frame = np.asarray(self._picture.frame(self._state.cell, self._state.facing, jnp.clip(worth, 0, 1)))
         return frame if self.render_mode == "rgb_array" else self._show(frame)
+
+    def _plain(self, seen: jax.Array) -> Any:
+        return int(seen) if isinstance(self.observation_space, spaces.Discrete) else np.asarray(seen)
 
     def _show(self, frame: np.ndarray) -> None:
         """Human mode: a window that follows the agent."""
         from matplotlib import pyplot
 
         if self._window is None:
-            self._window = pyplot.figure("wane").add_axes((0, 0, 1, 1)).imshow(frame)
+            self._window = pyplot.figure(f"wane {id(self)}").add_axes((0, 0, 1, 1)).imshow(frame)
         self._window.set_data(frame)
         pyplot.pause(1 / self.metadata["render_fps"])
 
@@ -103,15 +119,24 @@ class Environment(gymnasium.Env):
         if self._window is not None:
             from matplotlib import pyplot
 
-            pyplot.close("wane")
+            pyplot.close(f"wane {id(self)}")
             self._window = None
 
 
 class VectorEnvironment(VectorEnv):
     """Many copies of a world, stepped by one jitted program. A finished copy starts anew at its next step."""
 
-    def __init__(self, world: World | str, num_envs: int = 1, render_mode: str | None = None, **settings: Any):
+    def __init__(
+        self,
+        world: World | str,
+        num_envs: int = 1,
+        render_mode: str | None = None,
+        max_episode_steps: int | None = None,
+        **settings: Any,
+    ):
         self.world = make(world, **settings) if isinstance(world, str) else world
+        if max_episode_steps is not None:
+            self.world = replace(self.world, horizon=min(max_episode_steps, self.world.horizon or max_episode_steps))
         self.num_envs, self.render_mode = num_envs, None
         if render_mode is not None:
             raise ValueError("a batch of worlds has no picture: render a single one, gymnasium.make(…)")
@@ -137,11 +162,17 @@ class VectorEnvironment(VectorEnv):
 
         state, seen = jax.tree_util.tree_map(choose, (fresh, fresh_seen), (moved, seen))
         reward, terminated, truncated = jnp.where(done, 0.0, reward), terminated & ~done, truncated & ~done
-        info["remaining"] = jax.vmap(self.world.remaining)(state)
+        info = {"remaining": jax.vmap(self.world.remaining)(state), "site": jnp.where(done, -1, info["site"])}
         return next_key, seen, state, reward, terminated, truncated, info
 
     def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        super().reset(seed=seed if seed is None or isinstance(seed, int) else seed[0])
+        if options:
+            raise ValueError(f"a batch of worlds takes no options, got {options}")
+        if np.ndim(seed) and len(seed) != self.num_envs:
+            raise ValueError(f"{self.num_envs} worlds want one seed, or as many, got {len(seed)}")
+        if seed is not None:  # one stream serves all; a list of seeds is one long seed
+            seed = int(np.random.SeedSequence(np.atleast_1d(seed).tolist()).generate_state(1)[0])
+        super().reset(seed=seed)
         self._key = jax.random.key(int(self.np_random.integers(2**31)))
         self._key, now = jax.random.split(self._key)
         seen, self._state = self._all_reset(now)
@@ -152,9 +183,11 @@ class VectorEnvironment(VectorEnv):
         actions = np.asarray(actions)
         if actions.shape != (self.num_envs,):
             raise ValueError(f"{self.num_envs} worlds want as many actions, got shape {actions.shape}")
-        outside = (actions < 0) | (actions >= self.world.n_actions)
+        outside = ~np.isin(actions, np.arange(self.world.n_actions))
         if outside.any():
             check_action(actions[outside][0], self.world.n_actions)
+        if self._state is None:
+            raise RuntimeError("there are no episodes yet: call reset first")
         out = self._all_step(self._key, self._state, self._done, jnp.asarray(actions, jnp.int32))
         self._key, seen, self._state, reward, terminated, truncated, info = out
         self._done = terminated | truncated
@@ -178,6 +211,8 @@ class Depleting(gymnasium.Wrapper):
         site: Callable[[Any, Any, dict[str, Any]], Hashable | None] | None = None,
     ):
         super().__init__(env)
+        if not isinstance(depletion, Depletion):
+            raise TypeError(f"{depletion!r} is no Depletion: take one of wane.depletion, or subclass it")
         if site is None and not isinstance(env.observation_space, spaces.Discrete):
             raise ValueError(
                 f"observations of {env} are no single integers ({env.observation_space}): say where rewards come "
@@ -186,30 +221,41 @@ class Depleting(gymnasium.Wrapper):
             )
         self.depletion, self.site = depletion, site or (lambda observation, action, info: int(observation))
         self._waits = type(depletion).wait is not Depletion.wait
-        self._memories: dict[Hashable, Memory] = {}
-        self._clock: dict[Hashable, int] = {}
-        self._time = 0
+        self._forget()
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        self._memories, self._clock, self._time = {}, {}, 0
+        self._forget()
         return self.env.reset(seed=seed, options=options)
+
+    def _forget(self) -> None:
+        self._memories: dict[Hashable, Memory] = {}
+        self._clock: dict[Hashable, int] = {}
+        self._time, self._fresh = 0, self.depletion.initial()
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         seen, reward, terminated, truncated, info = self.env.step(action)
         place = self.site(seen, action, info)
         worth = 1.0
+        if place is not None and not isinstance(place, Hashable):
+            raise TypeError(
+                f"site {place!r} cannot name a place, as it is not hashable: return an int, a str or a tuple"
+            )
         if place is not None and reward != 0:
             memory = self._memory(place)
             worth = float(self.depletion.worth(memory))
             self._memories[place], self._clock[place] = self.depletion.visit(memory), self._time + 1
         self._time += 1
+        if self._waits:
+            self._fresh = self.depletion.wait(self._fresh)
         return seen, float(reward) * worth, terminated, truncated, {**info, "site": place, "worth": worth}
 
     def _memory(self, place: Hashable) -> Memory:
         """A site's memory now. It has waited since its last visit; that is made up for only when it is needed."""
-        memory = self._memories.get(place, self.depletion.initial())
+        if place not in self._memories:
+            return self._fresh
+        memory = self._memories[place]
         if self._waits:
-            for _ in range(self._time - self._clock.get(place, 0)):
+            for _ in range(self._time - self._clock[place]):
                 memory = self.depletion.wait(memory)
         return memory
 
@@ -225,14 +271,16 @@ def text(world: World, state: State) -> str:
     return "\n".join("".join(row) for row in letters)
 
 
-def _plain(seen: jax.Array) -> Any:
-    return int(seen) if seen.ndim == 0 else np.asarray(seen)
-
-
 def _check_render_mode(mode: str | None) -> str | None:
     if mode is not None and mode not in _RENDER_MODES:
         raise ValueError(f"unknown render_mode {mode!r}: there are {', '.join(_RENDER_MODES)}")
     return mode
+
+
+def register(name: str, factory: Callable[..., World]) -> None:
+    """Adds a world of your own, for `make` and for Gymnasium: `factory(**settings)` makes it."""
+    catalog.register(name, factory)
+    register_all()
 
 
 def environment_id(name: str) -> str:

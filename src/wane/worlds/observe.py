@@ -11,8 +11,8 @@
 """
 
 from collections.abc import Callable
-from functools import lru_cache
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import equinox as eqx
 import jax
@@ -82,10 +82,15 @@ OBSERVATIONS: dict[str, Callable[[Map, np.ndarray], Observation]] = {
 }
 
 
-@lru_cache(maxsize=64)
+_made: WeakKeyDictionary[Map, dict[tuple[str, tuple[int, ...]], Observation]] = WeakKeyDictionary()
+
+
 def make_observation(name: str, map: Map, sites: tuple[int, ...]) -> Observation:
-    """An observation by its name. Made once for a map and its sites, and never traced, as views can be large."""
+    """An observation by its name. Made once for a map and its sites, as views can be large, and never traced."""
     if name not in OBSERVATIONS:
         raise ValueError(f"unknown observation {name!r}: there are {', '.join(OBSERVATIONS)}")
-    with jax.ensure_compile_time_eval():
-        return OBSERVATIONS[name](map, np.array(sites, int))
+    known = _made.setdefault(map, {})
+    if (name, sites) not in known:
+        with jax.ensure_compile_time_eval():
+            known[name, sites] = OBSERVATIONS[name](map, np.array(sites, int))
+    return known[name, sites]

@@ -27,7 +27,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from wane.depletion import Depletion, Geometric, Memory, is_traced
-from wane.exact.representation import evaluate, representation
+from wane.exact.representation import check_parameters, evaluate, representation
 from wane.mdp import MDP, check_discount, check_policy, check_sites
 from wane.worlds.grid import ACTIONS, Map
 from wane.worlds.observe import Observation, make_observation
@@ -69,8 +69,8 @@ class World:
     discount: float = 0.99
     horizon: int | None = None
     """steps after which an episode is cut off (truncated)"""
-    threshold: float = 0.0
-    """an episode is over (terminated) once no site has as much as this left"""
+    threshold: float | None = None
+    """an episode is over (terminated) once no site has as much as this left; None: never"""
     n_actions: int = 5
     """5, or 4 without staying"""
     slip: float = 0.0
@@ -85,7 +85,7 @@ class World:
 
     def __post_init__(self):
         map = self.map if isinstance(self.map, Map) else Map(self.map)
-        sites = np.array([_place(map, site, "site") for site in self.sites], int)
+        sites = np.array([place(map, site, "site") for site in self.sites], int)
         checked = {
             "map": map,
             "sites": check_sites(sites, map.n_states),
@@ -98,6 +98,7 @@ class World:
         for name, value in checked.items():
             object.__setattr__(self, name, value)
         _check_settings(self)
+        _check_start(self)
         _ = self.view
 
     @property
@@ -105,6 +106,8 @@ class World:
         """The function that makes observations."""
         if callable(self.observation):
             return self.observation
+        if not isinstance(self.observation, str):
+            raise TypeError(f"observation is a name or a function, got {self.observation!r}")
         return make_observation(self.observation, self.map, tuple(self.sites.tolist()))
 
     @cached_property
@@ -148,7 +151,8 @@ class World:
         return self.begin(jnp.minimum(cell, self.n_states - 1))
 
     def begin(self, cell: Any, facing: Any = 0) -> tuple[jax.Array, State]:
-        """A fresh episode from a given state number."""
+        """A fresh episode from a given place: a letter, a (row, column) or a state number, which may be traced."""
+        cell = cell if isinstance(cell, jax.Array) else place(self.map, cell, "start")
         memory = jax.tree_util.tree_map(jnp.asarray, self.depletion.initial((self.n_sites,)))
         state = State(jnp.asarray(cell, jnp.int32), jnp.asarray(facing, jnp.int32), memory, jnp.zeros((), jnp.int32))
         return self.observe(state), state
@@ -176,7 +180,9 @@ class World:
         facing = self._facing(state, cell)
         state = State(cell, facing, memory, state.time + 1)
         left = self.remaining(state)
-        terminated = (left.max() < self.threshold) if self.n_sites else jnp.zeros((), bool)
+        terminated = jnp.zeros((), bool)
+        if self.threshold is not None and self.n_sites:
+            terminated = left.max() < self.threshold
         truncated = (state.time >= self.horizon) & ~terminated if self.horizon else jnp.zeros((), bool)
         info = {"remaining": left, "site": paying}
         return self.observe(state), state, jnp.where(known, reward, jnp.nan), terminated, truncated, info
@@ -190,7 +196,9 @@ class World:
         fresh = self._reset(draws[0])
         done = terminated | truncated
         chosen = jax.tree_util.tree_map(lambda new, old: jnp.where(done, new, old), fresh, (seen, state))
-        return *chosen, reward, terminated, truncated, {**info, "final_observation": seen}
+        info = {**info, "final_observation": seen, "final_remaining": info["remaining"]}
+        info["remaining"] = self.remaining(chosen[1])
+        return *chosen, reward, terminated, truncated, info
 
     def _stray(self, draws: jax.Array | None, cell: jax.Array) -> tuple[jax.Array, jax.Array]:
         """Whether this step slips, and where to."""
@@ -211,7 +219,10 @@ class World:
         """The exact expected return of a policy from every state, as if episodes had no horizon and no threshold."""
         mdp = self.mdp
         kernel = mdp.under(policy)
-        value = representation(kernel, self.depletion, discount=self.discount, sites=self.sites).values(self.rewards)
+        value = np.zeros(self.n_states)
+        if self.n_sites:
+            phi = representation(kernel, self.depletion, discount=self.discount, sites=self.sites)
+            value = phi.values(self.rewards)
         value = self.discount * (kernel @ value) if self.timing == "arrival" else value
         if self.wall_penalty == 0:
             return value
@@ -224,21 +235,40 @@ class World:
 
 def check_action(action: Any, n_actions: int) -> int:
     """An action as an integer, if it is one of this world's."""
-    if int(action) != action or not 0 <= action < n_actions:
+    if not 0 <= action < n_actions or int(action) != action:
         names = ", ".join(f"{i} {name}" for i, name in enumerate(ACTIONS[:n_actions]))
         raise ValueError(f"unknown action {action!r}: there are {names}")
     return int(action)
 
 
 def _check_settings(world: World) -> None:
-    if world.n_actions not in (4, 5):
+    if not isinstance(world.depletion, Depletion):
+        raise TypeError(f"{world.depletion!r} is no Depletion: take one of wane.depletion, or subclass it")
+    check_parameters(world.depletion, world.n_sites)
+    if not isinstance(world.n_actions, int) or world.n_actions not in (4, 5):
         raise ValueError(f"n_actions is 4 (no staying) or 5, got {world.n_actions}")
     if world.timing not in ("arrival", "departure"):
         raise ValueError(f'timing is "arrival" or "departure", got {world.timing!r}')
-    if world.horizon is not None and world.horizon < 1:
+    if world.horizon is not None and (world.horizon < 1 or int(world.horizon) != world.horizon):
         raise ValueError(f"horizon is a number of steps, 1 or more, got {world.horizon}")
+    for name in ("threshold", "wall_penalty"):
+        value = getattr(world, name)
+        if value is not None and not is_traced(value) and not np.isfinite(value):
+            raise ValueError(f"{name} must be a finite number, got {value}")
     if not 0 <= world.slip <= 1:
         raise ValueError(f"slip is a probability, got {world.slip}")
+
+
+def _check_start(world: World) -> None:
+    """Every start can get to some site."""
+    region = world.map.regions
+    lost = (world.start > 0) & ~np.isin(region, region[world.sites])
+    if world.n_sites and lost.any():
+        row, column = world.map.cells[np.argmax(lost)]
+        raise ValueError(
+            f"no site can be reached from the start in cell ({row}, {column}): open a wall, or start where there "
+            "is a way"
+        )
 
 
 def _check_rewards(rewards: Any, n_sites: int) -> Any:
@@ -252,14 +282,15 @@ def _where(here: jax.Array, yes: Memory, no: Memory) -> Memory:
     return jax.tree_util.tree_map(lambda a, b: jnp.where(here, a, b), yes, no)
 
 
-def _place(map: Map, place: Any, what: str) -> int:
+def place(map: Map, place: Any, what: str) -> int:
     """A letter, a (row, column) or a state number, as a state number."""
     if isinstance(place, str):
         return map.find(place)
-    if np.ndim(place) == 1 and len(place) == 2:
-        return map.state(int(place[0]), int(place[1]))
-    if np.ndim(place) == 0 and 0 <= int(place) < map.n_states:
-        return int(place)
+    spot = np.asarray(place)
+    if spot.dtype.kind in "iu" and spot.shape == (2,):
+        return map.state(int(spot[0]), int(spot[1]))
+    if spot.dtype.kind in "iu" and spot.ndim == 0 and 0 <= int(spot) < map.n_states:
+        return int(spot)
     raise ValueError(f"{what} {place!r} is no letter, no (row, column) and no state from 0 to {map.n_states - 1}")
 
 
@@ -273,4 +304,4 @@ def _start(map: Map, start: Any) -> np.ndarray:
                 f"start probabilities must not be negative and must sum to 1, these sum to {chances.sum():.4g}"
             )
         return chances
-    return np.eye(map.n_states)[_place(map, start, "start")]
+    return np.eye(map.n_states)[place(map, start, "start")]
