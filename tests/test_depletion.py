@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 
 import wane
-from wane.depletion import Elapsed, one_more
+from wane.depletion import one_more
+from wane.regrowth import Elapsed
 
 EVERY = [
     wane.Geometric(0.5),

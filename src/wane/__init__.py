@@ -4,14 +4,11 @@ from wane import exact, worlds
 from wane.depletion import (
     Depletion,
     Diminishing,
-    EligibilityTrace,
     FirstVisits,
     Geometric,
     Hyperbolic,
     PowerLaw,
     Sequence,
-    TimeElapsed,
-    TotalTime,
 )
 from wane.exact.iterate import iterate
 from wane.exact.occupancy import equivalent_rewards, from_lambda_representation, lambda_derivative
@@ -28,6 +25,7 @@ from wane.exact.representation import (
 )
 from wane.exact.solve import InaccurateSolve
 from wane.mdp import MDP
+from wane.regrowth import EligibilityTrace, TimeElapsed, TotalTime
 
 __version__ = "0.1.0"
 

@@ -38,7 +38,7 @@ parameter may be one number or an array with one entry for each site.
 import abc
 import dataclasses
 from types import ModuleType
-from typing import Any, Literal, NamedTuple
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -152,7 +152,7 @@ class Geometric(Diminishing):
     lam: Any = parameter()
 
     def __check_init__(self):
-        _check("Geometric(lam)", self.lam, 0, 1, "λ is the fraction of a reward that a visit leaves")
+        check_range("Geometric(lam)", self.lam, 0, 1, "λ is the fraction of a reward that a visit leaves")
 
     def worth(self, memory):
         return self.lam**memory
@@ -168,7 +168,7 @@ class FirstVisits(Diminishing):
     n: Any = parameter()
 
     def __check_init__(self):
-        _check("FirstVisits(n)", self.n, 0, np.inf, "n is a number of visits")
+        check_range("FirstVisits(n)", self.n, 0, np.inf, "n is a number of visits")
         if not is_traced(self.n) and np.any(np.asarray(self.n) % 1):
             raise ValueError(f"FirstVisits(n) must be a whole number of visits, got {self.n}")
 
@@ -230,7 +230,7 @@ class Hyperbolic(_Mixture):
     k: Any = parameter()
 
     def __check_init__(self):
-        _check("Hyperbolic(k)", self.k, 0, np.inf, "k says how fast the reward wears off; 0 is never")
+        check_range("Hyperbolic(k)", self.k, 0, np.inf, "k says how fast the reward wears off; 0 is never")
 
     def worth(self, memory):
         return 1 / (1 + self.k * memory)
@@ -248,7 +248,7 @@ class PowerLaw(_Mixture):
     p: Any = parameter()
 
     def __check_init__(self):
-        _check("PowerLaw(p)", self.p, 0.05, np.inf, "for rewards that never wear off use Geometric(1.0)")
+        check_range("PowerLaw(p)", self.p, 0.05, np.inf, "for rewards that never wear off use Geometric(1.0)")
 
     def worth(self, memory):
         return (1.0 + memory) ** (-self.p)
@@ -281,8 +281,8 @@ class Sequence(Diminishing):
         if len(self.values) == 0 or any(np.ndim(value) for value in self.values):
             raise ValueError(f"Sequence(values) wants a non-empty list of numbers, got {self.values}")
         for n, value in enumerate(self.values):
-            _check(f"Sequence(values)[{n}]", value, -np.inf, np.inf, "every entry is a finite number")
-        _check("Sequence(tail=…)", self.tail, -np.inf, np.inf, "tail is what each later visit pays")
+            check_range(f"Sequence(values)[{n}]", value, -np.inf, np.inf, "every entry is a finite number")
+        check_range("Sequence(tail=…)", self.tail, -np.inf, np.inf, "tail is what each later visit pays")
 
     @property
     def bound(self) -> float:
@@ -303,121 +303,6 @@ class Sequence(Diminishing):
         safe = xp.where(gap > 0, gap, 1.0)
         endless = xp.where(xp.asarray(self.tail) == 0, 0.0, xp.where(xp.asarray(self.tail) > 0, xp.inf, -xp.inf))
         return listed + xp.where(gap > 0, self.tail * x ** len(n) / safe, endless)
-
-
-class Elapsed(NamedTuple):
-    """Memory of `TimeElapsed`: the visits to a site, and how long ago the last one will be at the next step."""
-
-    visits: Any
-    steps: Any
-
-
-class TimeElapsed(Depletion):
-    """λ^(n / (rate · m)) after n visits, the last of them m steps ago: the paper's first replenishing scheme.
-
-    The paper's illustration has rate 1, its TwoRooms experiment rate 0.1.
-    """
-
-    lam: Any = parameter()
-    rate: Any = parameter(1.0)
-
-    def __check_init__(self):
-        _check("TimeElapsed(lam)", self.lam, 0, 1, "λ is the fraction of a reward that a visit leaves")
-        _check("TimeElapsed(rate=…)", self.rate, 1e-300, np.inf, "rate is how fast a reward grows back")
-
-    def initial(self, shape=()):
-        return Elapsed(np.zeros(shape, np.int64), np.ones(shape, np.int64))
-
-    def worth(self, memory):
-        return self.lam ** (memory.visits / (self.rate * memory.steps))
-
-    def visit(self, memory):
-        return Elapsed(one_more(memory.visits), 0 * memory.steps + 1)
-
-    def wait(self, memory):
-        grown = one_more(memory.steps)
-        xp = namespace(memory.visits, grown)
-        return Elapsed(memory.visits, xp.where(memory.visits > 0, grown, memory.steps))
-
-
-class EligibilityTrace(Depletion):
-    """1 − (1 − λ_d) e with e an eligibility trace of visits that decays by λ_r a step: the paper's second scheme.
-
-    The paper's reward sums the trace over the visits before now, its Ω also over the present one, so that already the
-    first visit pays λ_d. `form="reward"` is the former, `form="representation"` the latter.
-    """
-
-    drop: Any = parameter()
-    regrow: Any = parameter()
-    form: Literal["reward", "representation"] = eqx.field(static=True, default="reward")
-
-    def __check_init__(self):
-        _check("EligibilityTrace(drop)", self.drop, 0, 1, "drop is the paper's λ_d")
-        _check("EligibilityTrace(regrow=…)", self.regrow, 0, 1, "regrow is the paper's λ_r")
-        _check_form(self.form)
-
-    @property
-    def bound(self) -> float:
-        longest = np.max(1 / np.maximum(1 - np.asarray(self.regrow, dtype=float), 1e-300))
-        return float(max(1.0, np.max(1 - np.asarray(self.drop)) * longest))
-
-    def initial(self, shape=()):
-        return np.zeros(shape)
-
-    def worth(self, memory):
-        now = 1.0 if self.form == "representation" else 0.0
-        return 1 - (1 - self.drop) * (memory + now)
-
-    def visit(self, memory):
-        return self.regrow * (memory + 1)
-
-    def wait(self, memory):
-        return self.regrow * memory
-
-
-class TotalTime(Depletion):
-    """Each visit multiplies the reward by λ_d, each step elsewhere by q: the paper's third scheme.
-
-    The paper's reward grows while the agent is away (q = 1/λ_r), its representation shrinks (q = λ_r).
-    `form="reward"` is the former, `form="representation"` the latter.
-    """
-
-    drop: Any = parameter()
-    regrow: Any = parameter()
-    form: Literal["reward", "representation"] = eqx.field(static=True, default="reward")
-
-    def __check_init__(self):
-        _check("TotalTime(drop)", self.drop, 0, 1, "drop is the paper's λ_d")
-        least = 1e-300 if self.form == "reward" else 0
-        _check(
-            "TotalTime(regrow=…)",
-            self.regrow,
-            least,
-            1,
-            "regrow is the paper's λ_r; while away the reward is divided by it",
-        )
-        _check_form(self.form)
-
-    @property
-    def growth(self) -> Any:
-        """q, the factor of a step spent elsewhere."""
-        return 1 / self.regrow if self.form == "reward" else self.regrow
-
-    @property
-    def bound(self) -> float:
-        return float("inf") if np.any(np.asarray(self.growth) > 1) else 1.0
-
-    def initial(self, shape=()):
-        return np.ones(shape)
-
-    def worth(self, memory):
-        return memory
-
-    def visit(self, memory):
-        return self.drop * memory
-
-    def wait(self, memory):
-        return self.growth * memory
 
 
 SERIES_TOLERANCE = 1e-12
@@ -476,7 +361,7 @@ def _divide(a: Any, b: Any) -> Any:
     return xp.where(zero, xp.inf, a / xp.where(zero, 1.0, b))
 
 
-def _check(name: str, value: Any, low: float, high: float, why: str) -> None:
+def check_range(name: str, value: Any, low: float, high: float, why: str) -> None:
     if (type(value) is float and low <= value <= high < np.inf) or is_traced(value):
         return
     array = np.asarray(value, dtype=float)
@@ -486,8 +371,3 @@ def _check(name: str, value: Any, low: float, high: float, why: str) -> None:
         least = f"[{low:g}" if np.isfinite(low) else "(−∞"
         most = f"{high:g}]" if np.isfinite(high) else "∞)"
         raise ValueError(f"{name} must lie in {least}, {most}, got {array[bad].flat[0]:g}{where}: {why}")
-
-
-def _check_form(form: str) -> None:
-    if form not in ("reward", "representation"):
-        raise ValueError(f'form is "reward" (as the paper writes the reward) or "representation", got {form!r}')

@@ -9,12 +9,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from wane.depletion import EligibilityTrace, Geometric, TotalTime
+from wane.depletion import Geometric
 from wane.exact import bounds
 from wane.exact.iterate import operator, step
 from wane.exact.occupancy import first_and_gap
 from wane.exact.representation import lambda_representation, representation, successor_representation
 from wane.mdp import MDP
+from wane.regrowth import EligibilityTrace, TotalTime
 
 
 class Counterexample(NamedTuple):

@@ -18,11 +18,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from wane.depletion import EligibilityTrace, Geometric, TotalTime, is_traced
+from wane.depletion import Geometric, is_traced
 from wane.exact.graph import can_reach
 from wane.exact.occupancy import first_and_gap
 from wane.exact.representation import Representation, build
 from wane.exact.solve import InaccurateSolve, solve
+from wane.regrowth import EligibilityTrace, TotalTime
 
 
 class Trace(Representation):

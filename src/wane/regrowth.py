@@ -1,0 +1,131 @@
+"""Rewards that grow back: the paper's three replenishing schemes (its appendix J), as depletions.
+
+Where the paper's reward and its representation disagree, `form` says which is meant; the reward is the default.
+"""
+
+from typing import Any, Literal, NamedTuple
+
+import equinox as eqx
+import numpy as np
+
+from wane.depletion import Depletion, check_range, namespace, one_more, parameter
+
+
+class Elapsed(NamedTuple):
+    """Memory of `TimeElapsed`: the visits to a site, and how long ago the last one will be at the next step."""
+
+    visits: Any
+    steps: Any
+
+
+class TimeElapsed(Depletion):
+    """λ^(n / (rate · m)) after n visits, the last of them m steps ago: the paper's first replenishing scheme.
+
+    The paper's illustration has rate 1, its TwoRooms experiment rate 0.1.
+    """
+
+    lam: Any = parameter()
+    rate: Any = parameter(1.0)
+
+    def __check_init__(self):
+        check_range("TimeElapsed(lam)", self.lam, 0, 1, "λ is the fraction of a reward that a visit leaves")
+        check_range("TimeElapsed(rate=…)", self.rate, 1e-300, np.inf, "rate is how fast a reward grows back")
+
+    def initial(self, shape=()):
+        return Elapsed(np.zeros(shape, np.int64), np.ones(shape, np.int64))
+
+    def worth(self, memory):
+        return self.lam ** (memory.visits / (self.rate * memory.steps))
+
+    def visit(self, memory):
+        return Elapsed(one_more(memory.visits), 0 * memory.steps + 1)
+
+    def wait(self, memory):
+        grown = one_more(memory.steps)
+        xp = namespace(memory.visits, grown)
+        return Elapsed(memory.visits, xp.where(memory.visits > 0, grown, memory.steps))
+
+
+class EligibilityTrace(Depletion):
+    """1 − (1 − λ_d) e with e an eligibility trace of visits that decays by λ_r a step: the paper's second scheme.
+
+    The paper's reward sums the trace over the visits before now, its Ω also over the present one, so that already the
+    first visit pays λ_d. `form="reward"` is the former, `form="representation"` the latter.
+    """
+
+    drop: Any = parameter()
+    regrow: Any = parameter()
+    form: Literal["reward", "representation"] = eqx.field(static=True, default="reward")
+
+    def __check_init__(self):
+        check_range("EligibilityTrace(drop)", self.drop, 0, 1, "drop is the paper's λ_d")
+        check_range("EligibilityTrace(regrow=…)", self.regrow, 0, 1, "regrow is the paper's λ_r")
+        _check_form(self.form)
+
+    @property
+    def bound(self) -> float:
+        longest = np.max(1 / np.maximum(1 - np.asarray(self.regrow, dtype=float), 1e-300))
+        return float(max(1.0, np.max(1 - np.asarray(self.drop)) * longest))
+
+    def initial(self, shape=()):
+        return np.zeros(shape)
+
+    def worth(self, memory):
+        now = 1.0 if self.form == "representation" else 0.0
+        return 1 - (1 - self.drop) * (memory + now)
+
+    def visit(self, memory):
+        return self.regrow * (memory + 1)
+
+    def wait(self, memory):
+        return self.regrow * memory
+
+
+class TotalTime(Depletion):
+    """Each visit multiplies the reward by λ_d, each step elsewhere by q: the paper's third scheme.
+
+    The paper's reward grows while the agent is away (q = 1/λ_r), its representation shrinks (q = λ_r).
+    `form="reward"` is the former, `form="representation"` the latter.
+    """
+
+    drop: Any = parameter()
+    regrow: Any = parameter()
+    form: Literal["reward", "representation"] = eqx.field(static=True, default="reward")
+
+    def __check_init__(self):
+        check_range("TotalTime(drop)", self.drop, 0, 1, "drop is the paper's λ_d")
+        least = 1e-300 if self.form == "reward" else 0
+        check_range(
+            "TotalTime(regrow=…)",
+            self.regrow,
+            least,
+            1,
+            "regrow is the paper's λ_r; while away the reward is divided by it",
+        )
+        _check_form(self.form)
+
+    @property
+    def growth(self) -> Any:
+        """q, the factor of a step spent elsewhere."""
+        return 1 / self.regrow if self.form == "reward" else self.regrow
+
+    @property
+    def bound(self) -> float:
+        return float("inf") if np.any(np.asarray(self.growth) > 1) else 1.0
+
+    def initial(self, shape=()):
+        return np.ones(shape)
+
+    def worth(self, memory):
+        return memory
+
+    def visit(self, memory):
+        return self.drop * memory
+
+    def wait(self, memory):
+        return self.growth * memory
+
+
+def _check_form(form: str) -> None:
+    if form not in ("reward", "representation"):
+        raise ValueError(f'form is "reward" (as the paper writes the reward) or "representation", got {form!r}')
