@@ -226,7 +226,7 @@ MDP = wane.MDP(np.stack([KERNEL, KERNEL[::-1]], axis=1))
         (
             lambda: wane.evaluate(KERNEL, [1.0, np.nan, 0.0], wane.Geometric(1.0), discount=0.9),
             ValueError,
-            "state 1 does not have one",
+            "that of state 1 is nan",
         ),
         (lambda: wane.evaluate(KERNEL, REWARDS, 0.5, discount=0.9), TypeError, "0.5 is no Depletion"),
         (

@@ -182,15 +182,16 @@ def evaluate(kernel: Any, rewards: Any, depletion: Depletion, *, discount: Any, 
     n = kernel.shape[0]
     if rewards.shape != (n,):
         raise ValueError(f"rewards has shape {rewards.shape}: give one r̄ for each of the {n} states")
+    lam = depletion.lam if isinstance(depletion, Geometric) else None
+    if type(lam) is float and lam == 1 and type(discount) is float and discount < 1 and _plain(kernel, rewards):
+        return solve(kernel, rewards, discount=discount, method=method).x
     if not isinstance(depletion, Depletion):
         raise TypeError(f"{depletion!r} is no Depletion: take one of wane.depletion, or subclass it (ten lines)")
     if isinstance(rewards, jax.Array) and not is_traced(rewards) and not isinstance(kernel, jax.Array):
         rewards = np.asarray(rewards)
     traced = is_traced(rewards, discount, *jax.tree_util.tree_leaves(depletion))
-    if not traced and not np.isfinite(rewards).all():
-        raise ValueError(
-            f"rewards must be finite numbers, state {int(np.argmin(np.isfinite(rewards)))} does not have one"
-        )
+    if not traced:
+        _check_finite(rewards)
     if isinstance(kernel, jax.Array) or traced:
         check_parameters(depletion, n)
         return build(depletion, kernel, discount, np.arange(n), method).values(rewards)
@@ -206,6 +207,21 @@ def evaluate(kernel: Any, rewards: Any, depletion: Depletion, *, discount: Any, 
     if len(sites):
         values = values + build(depletion.at_sites(sites), kernel, discount, sites, method).values(rewards[sites])
     return values
+
+
+def _plain(kernel: Any, rewards: Any) -> bool:
+    """Whether nothing here is JAX's; rewards are checked on the way, at a price that a small system does not notice."""
+    if isinstance(rewards, jax.Array) or isinstance(kernel, jax.Array):
+        return False
+    if not np.isfinite(rewards.dot(rewards)):
+        _check_finite(rewards)
+    return True
+
+
+def _check_finite(rewards: Any) -> None:
+    if not np.isfinite(rewards).all():
+        state = int(np.argmin(np.isfinite(rewards)))
+        raise ValueError(f"rewards must be finite numbers, that of state {state} is {rewards[state]}")
 
 
 def _never_wears_off(depletion: Depletion) -> Any:
