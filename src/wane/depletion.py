@@ -31,8 +31,9 @@ A reward that grows back says in addition what waiting does:
     ...     def wait(self, grass):
     ...         return grass + self.growth * grass * (1 - grass)
 
-All functions are elementwise and written for NumPy and JAX alike: `jit`, `vmap` and `grad` go through them, and a
-parameter may be one number or an array with one entry for each site.
+All functions are elementwise and written for NumPy and JAX alike: `jit`, `vmap` and `grad` go through them. A parameter
+of the depletions below may be one number or an array with one entry for each site. In a class of your own, declare such
+a field with `parameter()`, and give a curve that has one a `generating_function`, as the default sums over scalars.
 """
 
 import abc
