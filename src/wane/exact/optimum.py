@@ -69,10 +69,13 @@ def optimum(
     With a `horizon` exactly so many rewards are received, else infinitely many. `caps` overrides the counts chosen
     from `tolerance`.
     """
-    discount = float(check_discount(discount))
-    sites = check_sites(sites, getattr(mdp, "n_states", 0)) if isinstance(mdp, MDP) else np.zeros(0, int)
+    if not isinstance(mdp, MDP):
+        raise TypeError(
+            f"the optimum is over the actions of an MDP, got {type(mdp).__name__}: pass wane.MDP(transitions)"
+        )
+    discount, sites = float(check_discount(discount)), check_sites(sites, mdp.n_states)
     rewards = np.asarray(rewards, dtype=float)
-    _check_arguments(mdp, rewards, sites, depletion, discount, horizon, timing, action_rewards, tolerance)
+    _check_arguments(rewards, sites, depletion, discount, horizon, timing, action_rewards, tolerance)
     if action_rewards is not None:
         action_rewards = _check_action_rewards(action_rewards, mdp)
     steps = None if horizon is None else horizon - (timing == "departure")
@@ -187,11 +190,7 @@ def _check_caps(caps: Any, k: int) -> np.ndarray:
     return caps
 
 
-def _check_arguments(mdp, rewards, sites, depletion, discount, horizon, timing, action_rewards, tolerance) -> None:
-    if not isinstance(mdp, MDP):
-        raise TypeError(
-            f"the optimum is over the actions of an MDP, got {type(mdp).__name__}: pass wane.MDP(transitions)"
-        )
+def _check_arguments(rewards, sites, depletion, discount, horizon, timing, action_rewards, tolerance) -> None:
     if not tolerance > 0:
         raise ValueError(f"tolerance must be above 0, got {tolerance}")
     if not isinstance(depletion, Diminishing):

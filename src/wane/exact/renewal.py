@@ -90,9 +90,7 @@ def _renewal(depletion, kernel, discount, sites, method, tolerance) -> Renewal:
         )
     if not np.isfinite(depletion.bound):
         raise ValueError(f"{type(depletion).__name__}.bound must be finite: an upper bound of |worth|")
-    plain = np.asarray(kernel, np.float64) if isinstance(kernel, jax.Array) else kernel
-    if isinstance(kernel, jax.Array):
-        plain = check_kernel(np.where(plain < 0, 0, plain).astype(np.asarray(kernel).dtype))
+    plain = check_kernel(np.asarray(kernel)) if isinstance(kernel, jax.Array) else kernel
     first, gap, residual, how = first_and_gap(plain, float(discount), sites, method)
     if np.any(gap <= 0):
         raise ValueError(

@@ -196,8 +196,6 @@ def evaluate(kernel: Any, rewards: Any, depletion: Depletion, *, discount: Any, 
         check_parameters(depletion, n)
         return build(depletion, kernel, discount, np.arange(n), method).values(rewards)
     stays = _never_wears_off(depletion) if discount < 1 else False
-    if stays is True:
-        return solve(kernel, np.asarray(rewards), discount=discount, method=method).x
     check_parameters(depletion, n)
     constant = np.broadcast_to(stays, (n,))
     values = np.zeros(n)
