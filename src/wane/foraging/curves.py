@@ -1,0 +1,82 @@
+"""What the next step at a site would pay, by what its reward is known to do.
+
+After n visits, the last of which paid r, staying pays
+
+    λ r                        the paper's reward
+    r f(n) / f(n − 1)          any curve f over visits, judged from the last reward
+    r̄ f(n)                     any curve, r̄ known: for rewards that come and go by chance, where r tells little
+"""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+
+from wane.depletion import Depletion, Diminishing, Geometric
+
+
+class Curves(NamedTuple):
+    """The curves of some sites, as tables (sites, visits)."""
+
+    shrink: np.ndarray
+    """f(n + 1) / f(n), n = 0, 1, …"""
+    worth: np.ndarray | None
+    """r̄ f(n), if r̄ is known"""
+
+    def next_reward(self, site: Any, reward: Any, visits: Any) -> Any:
+        """What staying pays after so many visits to the site (a row of the tables), the last of which paid `reward`."""
+        return reward * self.shrink[site, visits - 1] if self.worth is None else self.worth[site, visits]
+
+
+def make_curves(lam: Any, rewards: Any, labels: list, visits: int) -> Curves:
+    """For the sites with these labels, up to so many visits."""
+    curves = [_curve(lam, label) for label in labels]
+    n = np.arange(visits + 1)
+    worth = np.array([np.broadcast_to(curve.worth(n), n.shape) for curve in curves], float).reshape(-1, len(n))
+    if rewards is not None:
+        known = np.array([_reward(rewards, label) for label in labels]).reshape(-1, 1)
+        return Curves(np.zeros((0, 0)), known * worth)
+    before, after = worth[:, :-1], worth[:, 1:]
+    again = (before == 0) & (after != 0)
+    if np.any(again):
+        i, k = np.argwhere(again)[0]
+        raise ValueError(
+            f"the curve of site {labels[i]!r} pays nothing at visit {k} and something at visit {k + 1}, which the last "
+            "reward cannot tell: give r̄ of the sites, rewards=…"
+        )
+    shrink = np.divide(after, before, out=np.zeros(before.shape), where=before != 0)
+    for i, curve in enumerate(curves):
+        if isinstance(curve, Geometric):
+            shrink[i] = curve.lam
+    return Curves(shrink, None)
+
+
+def _curve(lam: Any, label: Any) -> Diminishing:
+    """The curve of one site."""
+    if isinstance(lam, Mapping):
+        if label not in lam:
+            raise ValueError(f"lam has no entry for site {label!r}: it has {', '.join(map(repr, lam))}")
+        return _curve(lam[label], 0)
+    if isinstance(lam, Depletion) and not isinstance(lam, Diminishing):
+        raise TypeError(
+            f"{type(lam).__name__} grows back, which visits alone do not tell: take λ or a Diminishing depletion"
+        )
+    curve = lam if isinstance(lam, Diminishing) else Geometric(np.asarray(lam, float) if np.ndim(lam) else float(lam))
+    sizes = {np.shape(value)[-1] for value in curve.per_site().values()}
+    if not sizes:
+        return curve
+    if not isinstance(label, int | np.integer) or not 0 <= label < max(sizes):
+        raise ValueError(
+            f"lam is given for {max(sizes)} sites that are numbered from 0, but there is a site {label!r}: give a "
+            "dictionary of site and λ"
+        )
+    return cast(Diminishing, curve.at_sites(int(label)))
+
+
+def _reward(rewards: Any, label: Any) -> float:
+    if isinstance(rewards, Mapping) and label not in rewards:
+        raise ValueError(f"rewards has no entry for site {label!r}: it has {', '.join(map(repr, rewards))}")
+    value = float(rewards[label] if isinstance(rewards, Mapping) else rewards)
+    if not np.isfinite(value):
+        raise ValueError(f"rewards must be finite numbers, that of site {label!r} is {value}")
+    return value

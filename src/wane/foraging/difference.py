@@ -1,0 +1,63 @@
+"""How far an agent's leaving times are from the marginal value theorem's, and what that comes to on average.
+
+Not every bout tells. The episode may end before the agent leaves, or before the rule would: then the difference of the
+two times is only a bound, and says so.
+"""
+
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+
+from wane.foraging.mvt import mvt_leaving_times
+from wane.foraging.trajectory import Columns, group_columns
+
+BOUNDS = ("exact", "at least", "at most", "unknown")
+
+
+def leaving_difference(table: pd.DataFrame, lam: Any, **settings: Any) -> pd.DataFrame:
+    """Agent minus MVT for each bout, in units of time; settings are those of `mvt_leaving_times`.
+
+    Above 0 it stayed longer than the rule. `bound` says what the number is. "exact": both leave within the episode.
+    "at least": the episode ends before the agent leaves. "at most": it ends before the rule leaves. "unknown": both.
+    """
+    found = mvt_leaving_times(table, lam, **settings)
+    which = found["censored"].to_numpy(int) + 2 * found["mvt_censored"].to_numpy(int)
+    return found.assign(difference=found["leaving"] - found["mvt"], bound=np.array(BOUNDS)[which])
+
+
+def summarise(
+    differences: pd.DataFrame,
+    *,
+    by: Columns = (),
+    over: Columns | None = None,
+    censored: Literal["drop", "keep"] = "drop",
+) -> pd.DataFrame:
+    """Mean and standard error of `leaving_difference`, in each group of `by`.
+
+    Bouts are averaged within each unit of `over` first (by default each episode), and the standard error is over these,
+    as bouts of one unit are not independent: `summarise(differences, by="distance", over="seed")`. Bouts whose
+    difference is only a bound are left out; with `censored="keep"` they count as if everybody left when the episode
+    ends. How many there are of each kind is in the last three columns either way.
+    """
+    by = group_columns(by)
+    if "difference" not in differences:
+        raise ValueError("summarise takes what leaving_difference returns: there is no column 'difference'")
+    keys = list(differences.columns[: list(differences.columns).index("bout")])
+    over = [name for name in keys if name not in by] if over is None else group_columns(over)
+    for name in [*by, *over]:
+        if name not in keys:
+            raise ValueError(
+                f"no column {name!r} to group by, there are {', '.join(keys)}: pass leaving_difference by=[…]"
+            )
+    if censored not in ("drop", "keep"):
+        raise ValueError(f'censored is "drop" or "keep", got {censored!r}')
+    rows = []
+    for key, group in differences.groupby(by) if by else [((), differences)]:
+        used = group[group["bound"] == "exact"] if censored == "drop" else group
+        units = used.groupby(over)["difference"].mean() if over else used["difference"]
+        error = units.std(ddof=1) / np.sqrt(len(units)) if len(units) > 1 else np.nan
+        counts = {name.replace(" ", "_"): int((group["bound"] == name).sum()) for name in BOUNDS[1:]}
+        row = dict(mean=units.mean(), se=error, units=len(units), bouts=len(used)) | counts
+        rows.append(dict(zip(by, key, strict=True)) | row)
+    return pd.DataFrame(rows)

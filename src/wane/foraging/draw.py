@@ -1,0 +1,169 @@
+"""Figures of patch leaving: what the marginal value theorem compares, and how far an agent is from it.
+
+All are plain `Figure`s to `savefig`, in the colours of `wane.worlds.draw`, which colour-blind readers can tell apart.
+As there, nothing imports this module but who wants to draw.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib.patheffects import withStroke
+from matplotlib.ticker import LogLocator, MaxNLocator
+
+from wane.foraging.mvt import marginal_values, mvt_leaving_times
+from wane.worlds.draw import FAINT, GREY, INK, SITE_COLOURS
+
+THEOREM, AGENT = SITE_COLOURS[:2]
+COLOURS = (AGENT, THEOREM, *SITE_COLOURS[2:5])
+MARKERS = "osD^v"
+MOST_PANELS = 8
+
+
+def draw_leaving(
+    table: pd.DataFrame, lam: Any, *, episode: Any = None, title: str | None = None, **settings: Any
+) -> Figure:
+    """One panel for each stay of an episode (by default the first one): the next reward by staying against time in the
+    patch, the theorem's threshold, and when the agent and when the theorem leaves.
+
+    Hollow points are extrapolated with λ: the agent had left. Settings are those of `mvt_leaving_times`; R is averaged
+    over all of the table. The first 8 stays are drawn.
+    """
+    stays = mvt_leaving_times(table, lam, **settings)
+    keys = list(stays.columns[: list(stays.columns).index("bout")])
+    chosen = stays if episode is None else stays[stays["episode"] == episode]
+    if chosen.empty:
+        raise ValueError(
+            f"episode {episode!r} has no stay to draw: there are {', '.join(map(str, stays['episode'].unique()))}"
+        )
+    one = chosen.iloc[:1][keys]
+    shown = stays.merge(one, on=keys).iloc[:MOST_PANELS]
+    values = marginal_values(table, lam, **settings).merge(one, on=keys)
+    figure, panels = _grid(len(shown))
+    for ax, (_, stay) in zip(panels, shown.iterrows(), strict=True):
+        _draw_stay(ax, stay, values[values["bout"] == stay["bout"]])
+    if (values["next_reward"] > 0).any():
+        panels[0].set_yscale("log")
+    for ax in panels:
+        ax.minorticks_off()
+    panels[0].xaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10], nbins=6))
+    handles, labels = panels[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False, fontsize=9)
+    if title:
+        figure.suptitle(title, fontsize=12)
+    return figure
+
+
+def _grid(n: int) -> tuple[Figure, list[Axes]]:
+    """So many panels with common axes, up to four in a row."""
+    columns = min(n, 4)
+    rows = -(-n // columns)
+    size = 0.8 + 2.4 * max(columns, 2), 0.9 + 2.3 * rows
+    figure = Figure(figsize=size, layout=ConstrainedLayoutEngine(hspace=0.06))
+    panels = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).ravel().tolist()
+    for ax in panels[n:]:
+        ax.set_visible(False)
+    for i, ax in enumerate(panels[:n]):
+        lowest = i + columns >= n
+        ax.tick_params(labelbottom=lowest)
+        ax.set(xlabel="steps in the patch" if lowest else "", ylabel="reward per step" if i % columns == 0 else "")
+    return figure, panels[:n]
+
+
+def _draw_stay(ax: Axes, stay: pd.Series, values: pd.DataFrame) -> None:
+    step, after, limit = (values[name].to_numpy(float) for name in ("step", "next_reward", "threshold"))
+    after, limit, seen = np.where(after > 0, after, np.nan), np.where(limit > 0, limit, np.nan), values["observed"]
+    ax.axvline(stay["steps"], color=AGENT, lw=1.6, ls=":" if stay["censored"] else "-", label="agent leaves")
+    # A little aside, so that equal times show as two lines.
+    ax.axvline(
+        stay["mvt_steps"] + 0.12, color=THEOREM, lw=1.6, ls=":" if stay["mvt_censored"] else "--", label="MVT leaves"
+    )
+    ax.plot(step, limit, color=THEOREM, lw=1.4, label="threshold (average rate)", zorder=2)
+    ax.plot(step, after, color=AGENT, lw=1, zorder=2.1)
+    ax.plot(step[seen], after[seen], "o", ms=5, color=AGENT, label="next reward by staying", zorder=2.2)
+    ax.plot(step[~seen], after[~seen], "o", ms=5, mfc="white", mec=AGENT, label="extrapolated", zorder=2.2)
+    ax.set_title(f"site {stay['site']}, from time {stay['arrival']:g}", fontsize=10, color=INK)
+    ends = [name for name, gone in (("agent", "censored"), ("MVT", "mvt_censored")) if stay[gone]]
+    if ends:
+        _note(ax, 0.97, 0.97, f"{' and '.join(ends)} still there\nwhen the episode ends", "top")
+    _clean(ax)
+
+
+def _note(ax: Axes, x: float, y: float, text: str, va: Literal["top", "bottom"]) -> None:
+    halo = [withStroke(linewidth=3, foreground="white")]
+    ax.text(x, y, text, transform=ax.transAxes, ha="right", va=va, fontsize=8.5, color=GREY, path_effects=halo)
+
+
+def draw_difference(
+    summaries: pd.DataFrame | Mapping[str, pd.DataFrame],
+    x: str = "distance",
+    *,
+    title: str | None = None,
+    unit: str = "steps",
+) -> Figure:
+    """Agent minus MVT with standard errors along a column of `summarise`, for one summary or several by name."""
+    several = summaries if isinstance(summaries, Mapping) else {"": summaries}
+    for name, summary in several.items():
+        if x not in summary or "mean" not in summary:
+            raise ValueError(f"summary {name!r} lacks {x!r} or 'mean': give what summarise(…, by={x!r}) returns")
+    figure = Figure(figsize=(4.6, 3.4), layout="constrained")
+    ax = figure.subplots()
+    places = pd.unique(np.concatenate([summary[x].to_numpy() for summary in several.values()]))
+    numeric = pd.api.types.is_numeric_dtype(places)
+    at = {place: float(place) if numeric else float(i) for i, place in enumerate(places)}
+    gap = min(np.diff(np.unique(list(at.values()))), default=1.0)
+    for i, (name, summary) in enumerate(several.items()):
+        aside = 0.08 * gap * (i - (len(several) - 1) / 2)
+        look: dict[str, Any] = dict(
+            fmt=MARKERS[i % len(MARKERS)], ms=6, capsize=4, lw=1.5, color=COLOURS[i % len(COLOURS)]
+        )
+        where = [at[place] + aside for place in summary[x]]
+        ax.errorbar(where, summary["mean"], summary["se"].fillna(0.0), label=name, **look)
+    ax.axhline(0, color=INK, lw=1)
+    ax.set_xticks(list(at.values()), [str(place) for place in at])
+    ax.set(xlabel=x, ylabel=f"agent − MVT ({unit})", title=title or "")
+    ax.set_xlim(min(at.values()) - gap / 2, max(at.values()) + gap / 2)
+    ax.margins(y=0.18)
+    _note(ax, 1.0, 1.0, "stays longer ↑", "top")
+    _note(ax, 1.0, 0.02, "leaves earlier ↓", "bottom")
+    if len(several) > 1:
+        figure.legend(loc="outside lower center", ncols=min(len(several), 3), frameon=False, fontsize=9)
+    _clean(ax)
+    return figure
+
+
+def draw_overstaying(tables: Mapping[str, pd.DataFrame], *, true_lam: float | None = None) -> Figure:
+    """Steps of the first stay against the λ̂ believed in, for what `overstaying` returns, by name; and the optimum's.
+
+    Hollow points: the episode ended before the agent left.
+    """
+    figure = Figure(figsize=(5.0, 3.6), layout="constrained")
+    ax = figure.subplots()
+    for i, (name, table) in enumerate(tables.items()):
+        first, colour = table.drop_duplicates("believed"), COLOURS[i % len(COLOURS)]
+        ax.plot(first["believed"], first["steps"], "-", lw=1.2, color=colour)
+        for part, fill in ((first[~first["censored"]], colour), (first[first["censored"]], "white")):
+            ax.plot(part["believed"], part["steps"], MARKERS[i % len(MARKERS)], ms=6, mfc=fill, mec=colour)
+        ax.plot([], [], MARKERS[i % len(MARKERS)] + "-", ms=6, lw=1.2, color=colour, label=name)
+        ax.axhline(first["optimal"].iloc[0], color=INK, lw=1, label="optimum" if i == 0 else None)
+    if true_lam is not None:
+        ax.axvline(true_lam, color=GREY, lw=1, ls=":", label="true λ")
+    ax.set(xlabel="believed λ̂", ylabel="steps of the first stay", yscale="log")
+    ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    ax.yaxis.set_major_formatter("{x:g}")
+    ax.minorticks_off()
+    figure.legend(loc="outside lower center", ncols=3, frameon=False, fontsize=9)
+    _clean(ax)
+    return figure
+
+
+def _clean(ax: Axes) -> None:
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.spines[["left", "bottom"]].set_color(GREY)
+    ax.tick_params(colors=INK, labelsize=9)
+    ax.grid(axis="y", color=FAINT, lw=0.8)
+    ax.set_axisbelow(True)

@@ -1,0 +1,227 @@
+"""Trajectory tables: where an agent or an animal was at every step, and what it got there.
+
+One row is one step. Four columns are needed, all others are kept as they are:
+
+| column | what it holds |
+| --- | --- |
+| episode | a label: episode, trial, session |
+| time | a number that grows by the same step from row to row |
+| site | the patch it is in, a label or a whole number; empty, NaN or −1 while it is in none |
+| reward | what it received at this step, 0 where nothing |
+
+Steps between patches are rows too: the marginal value theorem is about the rate of reward over all of the time. Where
+several animals or seeds share episode numbers, `by` names the columns that tell them apart.
+
+    >>> table = pd.DataFrame({"episode": 0, "time": [1, 2, 3], "site": ["oak", "oak", None], "reward": [4, 2, 0]})
+    >>> check_table(table)["site"].isna().tolist()
+    [False, False, True]
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from wane.worlds.world import World
+
+COLUMNS = ("episode", "time", "site", "reward")
+NOWHERE = -1
+JITTER = 0.1
+"""how much a time step may differ from the usual one, as a fraction of it: times written with few digits do"""
+
+Columns = str | Sequence[str]
+Where = Callable[[int], str]
+"""how to name the i-th row to whoever has to mend it"""
+
+
+def read_csv(
+    path: str | Path, columns: Mapping[str, str] | None = None, *, by: Columns = (), separator: str = ","
+) -> pd.DataFrame:
+    """A trajectory table from a CSV file, checked.
+
+    `columns` says what the needed columns are called in the file, where they are called otherwise:
+    `columns={"site": "patch_id", "episode": "trial"}`. Text is only read as text and numbers; nothing in the file can
+    be executed.
+    """
+    path, renamed = Path(path), dict(columns or {})
+    for name in renamed:
+        if name not in COLUMNS:
+            raise ValueError(f"columns names {name!r}: its keys are the needed columns, {', '.join(COLUMNS)}")
+    how: dict[str, Any] = dict(sep=separator, skipinitialspace=True, encoding="utf-8-sig")
+    try:
+        # As written, to be read below: a patch may be called NA, and numbers are to be exact.
+        table = pd.read_csv(path, dtype=str, keep_default_na=False, **how)
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is not UTF-8 text ({error.reason}): save it as CSV with encoding UTF-8") from error
+    except (pd.errors.EmptyDataError, pd.errors.ParserError) as error:
+        raise ValueError(f"{path} is not a table of comma-separated values: {error}") from error
+    if len(table.columns) == 1 and any(mark in str(table.columns[0]) for mark in ";,\t"):
+        raise ValueError(f'{path} is not separated by {separator!r}: pass separator=";" or separator="\\t"')
+    if not isinstance(table.index, pd.RangeIndex):
+        raise ValueError(f"{path} has rows with more entries than its first line: name every column there")
+    for name, given in renamed.items():
+        if given not in table:
+            raise ValueError(f"{path} has no column {given!r} for {name}: there are {', '.join(table.columns)}")
+    needed = [renamed.get(name, name) for name in COLUMNS]
+    table = table.assign(**{name: table[name].str.strip() for name in needed if name in table})
+    others = [name for name in table if name not in needed]
+    table[others] = pd.read_csv(path, usecols=others, **how)[others] if others else table[others]
+    table = table.rename(columns={given: name for name, given in renamed.items()})
+    return _checked(table, group_columns(by), lambda i: f"row {i + 1} of {path}")
+
+
+def check_table(table: pd.DataFrame, *, by: Columns = ()) -> pd.DataFrame:
+    """A tidy copy: labels are whole numbers or text (missing in `site`: in no patch), each episode in one piece.
+
+    Every function of `wane.foraging` that takes a table begins with this, so there is no need to call it first.
+    """
+    if not isinstance(table, pd.DataFrame):
+        raise TypeError(f"a trajectory table is a pandas DataFrame, got {type(table).__name__}")
+    return _checked(table, group_columns(by), lambda i: f"row {table.index[i]}")
+
+
+def table_from_rollout(world: World, cells: Any, rewards: Any, *, lengths: Any = None, **columns: Any) -> pd.DataFrame:
+    """A trajectory table from episodes in a world: `cells` (episodes, steps + 1) and `rewards` (episodes, steps).
+
+    A site is the number of its place in `world.sites`. Time counts as in the world's returns: a reward paid on arrival
+    comes at 1, 2, … with the cell that was entered, one paid at departure at 0, 1, … with the cell that was left.
+    `lengths` are the steps after which each episode ended, if some ended early. Further `columns` are one value for
+    all, or one for each episode: `table_from_rollout(world, cells, rewards, distance=4, seed=seeds)`.
+    """
+    cells, rewards = np.atleast_2d(np.asarray(cells)), np.atleast_2d(np.asarray(rewards, float))
+    n, steps = rewards.shape
+    if cells.shape != (n, steps + 1):
+        raise ValueError(
+            f"cells has shape {cells.shape} and rewards {rewards.shape}: give cells (episodes, steps + 1), the start "
+            "included, and rewards (episodes, steps)"
+        )
+    if cells.dtype.kind not in "iu" or np.any((cells < 0) | (cells >= world.n_states)):
+        raise ValueError(f"cells must be state numbers from 0 to {world.n_states - 1}, the agent's place at each step")
+    late = world.timing == "arrival"
+    site_of = np.full(world.n_states, NOWHERE)
+    site_of[world.sites] = np.arange(world.n_sites)
+    table = pd.DataFrame(
+        {
+            "episode": np.repeat(np.arange(n), steps),
+            "time": np.tile(np.arange(steps) + late, n),
+            "site": site_of[cells[:, 1:] if late else cells[:, :-1]].ravel(),
+            "reward": rewards.ravel(),
+        }
+    )
+    for name, value in columns.items():
+        if name in COLUMNS or np.shape(value) not in ((), (n,)):
+            raise ValueError(f"column {name!r}: give one value, or one for each of the {n} episodes, under a new name")
+        table[name] = np.repeat(np.broadcast_to(np.asarray(value), (n,)), steps)
+    if lengths is not None:
+        table = table[(np.arange(steps) < np.broadcast_to(np.asarray(lengths), (n,))[:, None]).ravel()]
+    return check_table(table)
+
+
+def group_columns(by: Columns) -> list[str]:
+    """`by` as a list of names."""
+    return [by] if isinstance(by, str) else list(by)
+
+
+def episode_numbers(table: pd.DataFrame, by: Columns) -> np.ndarray:
+    """0, 1, … for the episodes of a checked table, row by row."""
+    return table.groupby([*group_columns(by), "episode"], sort=False).ngroup().to_numpy()
+
+
+def time_step(table: pd.DataFrame, by: Columns) -> float:
+    """The time from one row of an episode to the next, in a checked table."""
+    number = episode_numbers(table, by)
+    gaps = np.diff(table["time"].to_numpy())[number[1:] == number[:-1]]
+    return float(np.median(gaps)) if len(gaps) else 1.0
+
+
+def _checked(table: pd.DataFrame, by: list[str], where: Where) -> pd.DataFrame:
+    for name in [*COLUMNS, *by]:
+        if name not in table:
+            cure = f'rename one, table.rename(columns={{"…": "{name}"}}), or read_csv(…, columns={{"{name}": "…"}})'
+            raise ValueError(f"no column {name!r}, there are {', '.join(map(str, table.columns))}: {cure}")
+    if table.columns.has_duplicates:
+        raise ValueError(f"two columns are called {table.columns[table.columns.duplicated()][0]!r}: rename one")
+    if table.empty:
+        raise ValueError("the table has no rows: give one for each step")
+    table = table.assign(
+        episode=_labels(table["episode"], where),
+        time=_numbers(table["time"], where, "of steps, or seconds"),
+        site=_labels(table["site"], where, nowhere=True),
+        reward=_numbers(table["reward"], where, "0 where nothing was received"),
+    )
+    for name in ["episode", *by]:
+        missing = table[name].isna().to_numpy()
+        if missing.any():
+            raise ValueError(f"{name} is missing in {where(int(missing.argmax()))}: every row needs one")
+    number = episode_numbers(table, by)
+    order = np.argsort(number, kind="stable")
+    table = table.iloc[order].reset_index(drop=True)
+    _check_times(table, number[order], by, lambda i: where(int(order[i])))
+    return table
+
+
+def _check_times(table: pd.DataFrame, number: np.ndarray, by: list[str], where: Where) -> None:
+    """Times grow by the same step in every episode."""
+    time = table["time"].to_numpy()
+    inside = np.flatnonzero(number[1:] == number[:-1])
+    gap = time[inside + 1] - time[inside]
+    usual = float(np.median(gap)) if len(gap) else 1.0
+    shared = f"where several animals or seeds share episode numbers, name their columns, by=[…] (now {by})"
+    for bad, cure in (
+        (gap == 0, f"the same: give one row a step; {shared}"),
+        (gap < 0, f"an earlier one: sort the table, table.sort_values({[*by, 'episode', 'time']}); {shared}"),
+        (
+            np.abs(gap - usual) > JITTER * usual,
+            f"not one step of {usual:g} later: give a row for every step, also for those between patches (site empty, "
+            "reward 0)",
+        ),
+    ):
+        if np.any(bad):
+            i = int(inside[np.argmax(bad)])
+            raise ValueError(
+                f"in episode {table['episode'].iloc[i]} time {time[i]:g} ({where(i)}) is followed by {time[i + 1]:g} "
+                f"({where(i + 1)}), {cure}"
+            )
+
+
+def _numbers(values: pd.Series, where: Where, what: str) -> pd.Series:
+    """Finite floats."""
+    numbers = np.array([_float(value) for value in values] if values.dtype.kind not in "biuf" else values, float)
+    bad = ~np.isfinite(numbers)
+    if bad.any():
+        i = int(bad.argmax())
+        raise ValueError(f"{values.name} is {values.astype(object).iloc[i]!r} in {where(i)}: give a number, {what}")
+    return pd.Series(numbers, values.index)
+
+
+def _float(value: Any) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return np.nan
+
+
+def _labels(values: pd.Series, where: Where, nowhere: bool = False) -> pd.Series:
+    """Whole numbers if all of them are, else text; missing or empty, and −1 for `nowhere`, become missing."""
+    codes, found = pd.factorize(values.astype(object))
+    blank = {"", NOWHERE, str(NOWHERE)} if nowhere else {""}
+    known = [label for label in found if label not in blank]
+    whole = [_whole(label) for label in known]
+    numbers = all(number is not None for number in whole)
+    for label, number in zip(known, whole, strict=True):
+        if number is None and not isinstance(label, str):
+            i = int(np.argmax(codes == list(found).index(label)))
+            raise ValueError(f"{values.name} is {label!r} in {where(i)}: give a label or a whole number")
+    kept = dict(zip(known, whole if numbers else map(str, known), strict=True))
+    labels = np.array([*(kept.get(label) for label in found), None], object)[codes]
+    return pd.Series(pd.array(labels, dtype="Int64" if numbers else "string"), values.index)
+
+
+def _whole(label: Any) -> int | None:
+    """A label as a whole number, if it is one; text must be nothing else ("07" is a name)."""
+    if isinstance(label, str):
+        digits = label.removeprefix("-")
+        return int(label) if digits.isascii() and digits.isdigit() and str(int(label)) == label else None
+    return int(label) if isinstance(label, int | float | np.number) and float(label).is_integer() else None
