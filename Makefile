@@ -6,13 +6,13 @@ BIN  := $(VENV)/bin
 export JAX_COMPILATION_CACHE_DIR ?= $(CURDIR)/.cache/jax
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: run test lint types layers check docs bench clean
+.PHONY: run test lint types layers browser check docs bench clean
 
 run: $(VENV)/.run
-	@$(BIN)/wane demo --out out
+	@$(BIN)/wane reproduce --out out
 
-test: lint types layers
-	@$(BIN)/python -m pytest -n 2
+test: lint types layers browser
+	@$(BIN)/python -m pytest -n 2 --dist loadfile
 
 lint: $(VENV)/.dev
 	@$(BIN)/ruff check .
@@ -24,12 +24,15 @@ types: $(VENV)/.dev
 layers: $(VENV)/.dev
 	@$(BIN)/lint-imports
 
+browser: $(VENV)/.browser
+
 docs: $(VENV)/.docs
 	@$(BIN)/mkdocs build --strict
 
 bench: $(VENV)/.bench
 	@$(BIN)/python benchmarks/exact.py
 	@$(BIN)/python benchmarks/worlds.py
+	@$(BIN)/python benchmarks/tabular.py
 
 ifdef PYTHON
 ifneq ($(shell cat $(VENV)/.python 2>/dev/null),$(PYTHON))
@@ -38,7 +41,9 @@ endif
 endif
 
 $(VENV)/.python:
-	@set -e; for p in $(or $(PYTHON),python3.13 python3.12 python3.11 python3 python); do \
+	@if [ -z "$(PYTHON)" ] && $(BIN)/python -c 'import sys, pip; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; then \
+	  echo "using the $(VENV) that is there"; echo python > $@; exit 0; fi; \
+	set -e; for p in $(or $(PYTHON),python3.13 python3.12 python3.11 python3 python); do \
 	  if "$$p" -c 'import sys, ensurepip, venv; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; then \
 	    echo "creating $(VENV) with $$p"; "$$p" -m venv --clear $(VENV); echo "$$p" > $@; exit 0; fi; done; \
 	echo "No Python >= 3.11 with venv was found (tried: $(or $(PYTHON),python3.13 python3.12 python3.11 python3 python))." >&2; \
@@ -53,6 +58,14 @@ $(VENV)/.dev $(VENV)/.docs $(VENV)/.bench: $(VENV)/.%: $(VENV)/.python pyproject
 	@echo "installing wane[$*] (about a minute)"
 	@$(BIN)/python -m pip install --quiet --editable '.[$*]'
 	@touch $@ $(VENV)/.run
+
+# The stamp holds the path. Where no browser can be had, the tests that need one say so.
+ifeq ($(wildcard $(shell cat $(VENV)/.browser 2>/dev/null)),)
+.PHONY: $(VENV)/.browser
+endif
+
+$(VENV)/.browser: $(VENV)/.dev
+	@$(BIN)/python tests/report/chromium.py > $@.new && mv $@.new $@ || rm -f $@.new
 
 clean:
 	rm -rf $(VENV) .cache out site .hypothesis .import_linter_cache .pytest_cache .ruff_cache

@@ -1,6 +1,6 @@
 """Reinforcement learning when rewards wear off."""
 
-from wane import exact, worlds
+from wane import agents, exact, foraging, worlds
 from wane.depletion import (
     Depletion,
     Diminishing,
@@ -43,10 +43,12 @@ __all__ = [
     "Sequence",
     "TimeElapsed",
     "TotalTime",
+    "agents",
     "equivalent_rewards",
     "evaluate",
     "exact",
     "first_occupancy_representation",
+    "foraging",
     "from_lambda_representation",
     "iterate",
     "lambda_derivative",

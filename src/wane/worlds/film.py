@@ -3,8 +3,6 @@
 Painted and written with Pillow, no ffmpeg; a hundred steps take a second and some 300 kB.
 """
 
-import os
-from collections.abc import Iterator
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
@@ -15,6 +13,7 @@ from matplotlib.colors import to_rgb
 from numpy.typing import ArrayLike
 from PIL import Image, ImageDraw, ImageFont
 
+from wane.files import write
 from wane.worlds.draw import (
     FAINT,
     GREY,
@@ -72,19 +71,12 @@ def gif(
     pictures = (stage.frame(states[: t + 1], remaining[t], returns[t], frames - 1) for t in range(frames))
     palette = _palette([INK, GREY, *dict.fromkeys(stage.colours), WALL])
     times = [round(1000 / fps)] * (frames - 1) + [round(1000 / fps) + 1000]
-    return _write(path, (picture.quantize(palette=palette, dither=Image.Dither.NONE) for picture in pictures), times)
+    pictures = (picture.quantize(palette=palette, dither=Image.Dither.NONE) for picture in pictures)
 
-
-def _write(path: Path, pictures: Iterator[Image.Image], times: list[int]) -> Path:
-    """All of a GIF or nothing: a reader never sees half of one, and a failure leaves what was there."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
+    def fill(draft: Path) -> None:
         next(pictures).save(draft, "GIF", save_all=True, append_images=pictures, duration=times, loop=0, optimize=True)
-        draft.replace(path)
-    finally:
-        draft.unlink(missing_ok=True)
-    return path
+
+    return write(path, fill)
 
 
 def _palette(colours: list[str]) -> Image.Image:
