@@ -9,7 +9,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 .PHONY: run test lint types layers browser check docs bench clean
 
 run: $(VENV)/.run
-	@$(BIN)/wane reproduce --out out
+	@$(BIN)/wane reproduce --tabular --out out
 
 test: lint types layers browser
 	@$(BIN)/python -m pytest -n 2 --dist loadfile
@@ -33,6 +33,7 @@ bench: $(VENV)/.bench
 	@$(BIN)/python benchmarks/exact.py
 	@$(BIN)/python benchmarks/worlds.py
 	@$(BIN)/python benchmarks/tabular.py
+	@$(BIN)/python benchmarks/forward_backward.py
 
 ifdef PYTHON
 ifneq ($(shell cat $(VENV)/.python 2>/dev/null),$(PYTHON))
@@ -68,4 +69,4 @@ $(VENV)/.browser: $(VENV)/.dev
 	@$(BIN)/python tests/report/chromium.py > $@.new && mv $@.new $@ || rm -f $@.new
 
 clean:
-	rm -rf $(VENV) .cache out site .hypothesis .import_linter_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) .cache site .hypothesis .import_linter_cache .pytest_cache .ruff_cache

@@ -71,7 +71,7 @@ def resumes_to(out: Path, expected: pd.DataFrame, most: int) -> None:
     _, errors = process.communicate()
     assert process.returncode == 0, errors
     assert 1 <= len(log.read_text().splitlines()) <= most
-    pd.testing.assert_frame_equal(table(out), expected)
+    pd.testing.assert_frame_equal(table(out), expected, check_exact=True)
 
 
 @pytest.mark.parametrize(("chunk", "later"), [(2, 0.0), (6, 0.05), (9, 0.1)])
@@ -122,8 +122,16 @@ def test_a_full_disk_leaves_earlier_results(tmp_path):
         (["run", NAME, "--set", "chunk=3"], "the fields are seeds, chunks, drift, label, lambdas"),
         (["run", NAME, "--set", "chunks"], "it is field=value"),
         (["run", NAME, "--chunks", "0"], "chunks is a whole number from 1 on, got 0"),
-        (["run", NAME, "--scale", "huge"], 'scale is "quick" or "paper", got \'huge\''),
-        (["run", NAME, "--out", "/proc/wane"], "cannot write /proc/wane"),
+        (["run", NAME, "--scale", "huge"], "invalid choice: 'huge'"),
+        (["run", NAME, "--scale"], "expected one argument"),
+        (["run", ".sample"], "unknown experiment '.sample'"),
+        (["run", "q-lambda", "--lambdas", "0", "1"], "lambdas must hold the true λ, 0.5"),
+        (["run", "toy", "--horizon", "1"], "two steps at least"),
+        (["run", "gpi-tabular", "--shown", "100"], "states 0 to 67"),
+        (["run", "lambda-vs-gamma", "--fine", "-1"], "fine must be finite and not below 0"),
+        (["run", NAME, "--shards", "2"], "add --launcher ray"),
+        (["run", NAME, "--launcher", "ray", "--processes", "2"], "say --shards"),
+        (["run", NAME, "--out", "/proc/wane"], "/proc/wane"),
         (["run", NAME, "--out", __file__], "Not a directory"),
         (["run", NAME, "--processes", "0"], "--processes is a number from 1 on"),
         (["report", "--out", "/nowhere/at/all"], "begin with `wane reproduce --out /nowhere/at/all`"),
@@ -160,6 +168,28 @@ def test_help_shows_the_settings_of_an_experiment(command):
     assert status == 0
     for words in ("--evaluate-every", "episodes between greedy ones", "--scale", "--launcher", "--resume"):
         assert words in out
+
+
+def test_claims_with_nothing_to_test_on_are_not_run(command, tmp_path):
+    status, _, _ = command("run", "gpi-tabular", "--out", tmp_path, "--believed", 0.5, 0.75, "--episodes", 5)
+    assert status == 0
+    (folder,) = (tmp_path / "quick").iterdir()
+    verdicts = {c["name"]: c for c in json.loads((folder / "claims.json").read_text())}
+    assert verdicts["beats-lambda-0"]["verdict"] == verdicts["leaves-early"]["verdict"] == "not run"
+    assert "leaves nothing to compare with" in verdicts["leaves-early"]["detail"]
+    assert verdicts["memory"]["verdict"] == "holds"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "reproduce --tabular --launcher ray --ray-address auto --shards 2 --gpus 1 --scale paper",
+        "run q-lambda --processes 4 --episodes 200 --seeds 8 --set lambdas=0,0.5 --resume",
+    ],
+)
+def test_what_the_documentation_shows_exists(command, words):
+    """Help is given only if all options before it are known."""
+    assert command(*words.split(), "--help")[0] == 0
 
 
 def test_reproduce_report_list_and_show(command, tmp_path):

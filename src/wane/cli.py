@@ -16,15 +16,16 @@ from rich.table import Table
 
 from wane import report as reports
 from wane.exact import counterexamples
-from wane.experiments import NAMES, find
+from wane.experiments import NAMES, TABULAR, find
 from wane.experiments.experiment import Experiment, Scale, Settings
-from wane.runs import Launcher, Run, RunError
+from wane.runs import Launcher, Run, RunError, finish_moves
 from wane.runs import run as run_all
 
 KEPT = Path("results")
 """runs that come with the repository, made where there is a GPU"""
 
 Merged = tyro.conf.OmitArgPrefixes
+LOCAL = Launcher()
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,9 @@ class Options:
     """quick: seconds to minutes on two cores; paper: the paper's own numbers"""
     out: Path = Path("out")
     """folder of all runs"""
-    launch: Merged[Launcher] = dataclasses.field(default_factory=Launcher)
+    launch: Merged[Launcher] = LOCAL
+    set: tuple[str, ...] = ()
+    """settings as field=value; commas separate several values"""
     resume: bool = False
     """go on where an interrupted run stopped"""
     save_seconds: float = 10.0
@@ -69,8 +72,8 @@ def run_named(words: list[str]) -> None:
 
 def parse_run(name: str, experiment: Experiment, words: list[str]) -> Any:
     """Options and settings, the scale's preset overridden by --field value, or --set field=value."""
-    first = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    first.add_argument("--scale", default="quick")
+    first = argparse.ArgumentParser(prog=f"wane run {name}", add_help=False, allow_abbrev=False)
+    first.add_argument("--scale", default="quick", choices=["quick", "paper"])
     first.add_argument("--set", action="append", default=[])
     known, words = first.parse_known_args(words)
     preset = experiment.settings(known.scale)
@@ -98,19 +101,22 @@ def _option(change: str, preset: Settings) -> list[str]:
 
 def reproduce(
     only: tuple[str, ...] = NAMES,
+    tabular: bool = False,
     scale: Scale = "quick",
     out: Path = Path("out"),
-    launch: Merged[Launcher] | None = None,
+    launch: Merged[Launcher] = LOCAL,
 ) -> None:
     """Runs all experiments that are not there yet, and writes the report.
 
     Args:
         only: names of experiments; all by default
+        tabular: leave out those that train networks, which take minutes each
         scale: quick (minutes on two cores), or paper
         out: folder of all runs and of the report
     """
     console = Console()
-    runs = [Run(name, find(name).settings(scale), scale, out) for name in only]
+    chosen = [name for name in dict.fromkeys(only) if name in TABULAR or not tabular]
+    runs = [Run(name, find(name).settings(scale), scale, out) for name in chosen]
     run_all(runs, launch, resume=True, console=console)
     report(out)
 
@@ -123,6 +129,7 @@ def report(out: Path = Path("out")) -> None:
     """
     console = Console()
     roots = [root for root in (out, KEPT) if root.is_dir()]
+    finish_moves(out)
     if not roots:
         raise RunError(f"there is no folder {out}: begin with `wane reproduce --out {out}`")
     page = reports.write(out / "report.html", *roots)
@@ -159,6 +166,7 @@ def show(
         open: also open the figure
     """
     experiment, console = find(name), Console()
+    finish_moves(out)
     console.print(f"[bold]{escape(experiment.title)}[/] ({escape(experiment.source)})\n{escape(experiment.says)}")
     each = Run(name, experiment.settings(scale), scale, out)
     found = each.folder.record()
@@ -216,8 +224,8 @@ def main() -> None:
 def _cure(error: Exception) -> str:
     if not isinstance(error, OSError):
         return str(error)
-    where = f" {error.filename}" if error.filename else ""
-    return f"cannot write{where}: {error.strerror}. Earlier results are untouched; mend that and go on with --resume"
+    where = f"{error.filename}: " if error.filename else ""
+    return f"{where}{error.strerror}. Earlier results are untouched; mend that and go on with --resume"
 
 
 if __name__ == "__main__":

@@ -1,9 +1,10 @@
 import jax
 import numpy as np
+import pandas as pd
 import pytest
 
-from wane.experiments import NAMES, Experiment, find
-from wane.experiments.experiment import Seeded, changed, seed_keys
+from wane.experiments import NAMES, Claim, Experiment, Finding, find
+from wane.experiments.experiment import NotTested, Seeded, changed, seed_keys
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -37,6 +38,17 @@ def test_a_seeds_key_is_its_own():
 def test_what_differs_from_a_preset():
     assert changed(Seeded(5), Seeded(3)) == {"seeds": 5}
     assert changed(Seeded(), Seeded()) == {}
+
+
+def test_a_claim_can_be_not_tested():
+    def nothing(settings, table):
+        raise NotTested("no such agent")
+
+    record = Claim("a", "A.", nothing).record(Seeded(), pd.DataFrame())
+    assert (record["verdict"], record["detail"]) == ("not run", "no such agent")
+    record = Claim("a", "A.", lambda s, t: Finding(True, 1.0, (-np.inf, np.inf))).record(Seeded(), pd.DataFrame())
+    assert record["verdict"] == "not run"
+    assert record["interval"] is None
 
 
 @pytest.mark.parametrize(("value", "says"), [(0, "whole number from 1 on"), (float("nan"), "finite")])

@@ -38,6 +38,17 @@ def test_the_interval_covers_the_truth_as_often_as_it_says():
     assert 0.90 < np.mean([low <= 1.0 <= high for _, low, high in covered]) < 0.98
 
 
+@pytest.mark.parametrize("runs", [3, 5])
+def test_few_runs_are_covered_too(runs):
+    random = np.random.default_rng(0)
+    found = [bootstrap(random.normal(1.0, 1.0, runs), resamples=400) for _ in range(600)]
+    assert 0.92 < np.mean([low <= 1.0 <= high for _, low, high in found]) < 0.98
+
+
+def test_one_run_says_nothing():
+    assert bootstrap([3.0]) == (3.0, -np.inf, np.inf)
+
+
 def test_tasks_are_resampled_apart():
     scores = np.column_stack([np.zeros(5), np.full(5, 100.0)])
     assert bootstrap(scores) == (50.0, 50.0, 50.0)

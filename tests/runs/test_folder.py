@@ -3,7 +3,7 @@ import json
 import pytest
 
 from wane.runs.checkpoint import RunError
-from wane.runs.folder import Folder
+from wane.runs.folder import Folder, finish_moves
 
 
 def results(number: int, *films: str):
@@ -60,6 +60,15 @@ def test_a_kill_while_moving_into_place_is_mended(folder, moved):
     with folder.locked():
         assert folder.record()["number"] == 2
     assert content(folder)["results.parquet"] == content(folder)["film-0.gif"] == "2"
+    assert not ready.exists()
+
+
+def test_readers_find_results_that_were_ready(folder):
+    ready = folder.path / ".ready"
+    ready.mkdir()
+    results(2)(ready)
+    finish_moves(folder.path.parents[1])
+    assert folder.record()["number"] == 2
     assert not ready.exists()
 
 

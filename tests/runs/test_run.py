@@ -8,7 +8,7 @@ import pytest
 
 from runs.sample import EXPERIMENT, Sample
 from wane.experiments.experiment import Loop
-from wane.runs import CheckpointError, Launcher, Run, run
+from wane.runs import CheckpointError, Launcher, Run, checkpoint, run
 from wane.runs.loop import SavingLoop
 
 NAME = "runs.sample"
@@ -40,7 +40,7 @@ def test_a_run_writes_everything_down(tmp_path):
     assert record["films"] == {"film-0.gif": "a film"}
     assert record["settings"] == {"seeds": 3, "chunks": 12, "drift": 0.5, "label": "walk", "lambdas": [0.0, 1.0]}
     assert record["seconds"] > 0
-    assert record["peak_memory"] > 1e7
+    assert 1e7 < record["peak_memory"] < 1e11
     assert record["versions"]["jax"] == jax.__version__
     assert "CPU" in record["device"]
     assert [claim["verdict"] for claim in claims] == ["holds"]
@@ -125,6 +125,43 @@ def test_a_corrupt_checkpoint_is_named_and_earlier_results_stay(tmp_path, log):
     assert (each.folder.path / "results.parquet").read_bytes() == before
     run([each])
     assert each.is_done()
+
+
+@pytest.mark.parametrize(
+    ("file", "content"), [("part.json", "[1]"), ("part.json", "{"), ("table.parquet", "junk"), ("walk.npz", "junk")]
+)
+def test_anything_damaged_is_named(tmp_path, file, content):
+    each = one(tmp_path, chunks=2)
+    run([each])
+    (each.folder.path / "run.json").unlink()
+    part = each.part(range(3))
+    if file == "walk.npz":
+        (part / "part.json").unlink()
+    (part / file).write_text(content)
+    with pytest.raises(CheckpointError, match=f"{file} is damaged .*without --resume"):
+        run([each], resume=True)
+
+
+def test_other_code_means_another_run(tmp_path, monkeypatch):
+    run([one(tmp_path)])
+    assert one(tmp_path).is_done()
+    monkeypatch.setattr("wane.runs.record.code", lambda: "other sources")
+    assert not one(tmp_path).is_done()
+
+
+def test_an_interrupted_save_loses_nothing_that_was_computed(tmp_path, monkeypatch):
+    save, calls = SavingLoop._save, []
+
+    def interrupted(self, *words):
+        calls.append(words)
+        if len(calls) == 1:
+            raise KeyboardInterrupt
+        save(self, *words)
+
+    monkeypatch.setattr(SavingLoop, "_save", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        SavingLoop(tmp_path, "mark", seconds=0)("walk", lambda s, i: (s + 1, s), np.zeros(1), 3)
+    assert checkpoint.load(tmp_path / "walk.npz")[1]["done"] == 1
 
 
 def test_shards_give_the_same_table(tmp_path):

@@ -5,9 +5,8 @@ first visit, R that of coming back, and G_f(x) = Σ f(n) xⁿ (`wane.exact.occup
 not know of f. It is held against brute force: the chain over (cell × visits made), followed step by step.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -48,7 +47,10 @@ class AnyDepletion(Settings):
     visits: int = 10
     """the last visit that is drawn"""
 
+    MAY_BE_ZERO = ("policy",)
+
     def __post_init__(self):
+        super().__post_init__()
         if self.policy not in range(4):
             raise ValueError(f"policy = {self.policy}: FourRooms has the base policies 0 to 3")
 
@@ -146,7 +148,7 @@ def agrees_with_brute_force(settings: AnyDepletion, table: pd.DataFrame) -> Find
 
 
 def one_solve(settings: AnyDepletion, table: pd.DataFrame) -> Finding:
-    """Whether the curves share the solved arrays; how long a change of curve takes is told, not judged."""
+    """Whether the curves share the solved arrays."""
     world, kernel = _world(settings)
     several = list(curves(settings).values())
 
@@ -155,21 +157,8 @@ def one_solve(settings: AnyDepletion, table: pd.DataFrame) -> Finding:
 
     solved = solve(several[0])
     shared = sum(solved.with_depletion(curve).first is solved.first for curve in several)
-    change, anew = _microseconds(solved.with_depletion, several), _microseconds(solve, several)
-    detail = (
-        f"{shared} of {len(several)} curves use the arrays of the first; on {world.n_states} cells a change of curve "
-        f"took {change:.0f} µs, a new solve {anew:.0f} µs (medians)"
-    )
+    detail = f"{shared} of {len(several)} curves use the arrays of the first"
     return Finding(shared == len(several), float(shared), None, detail)
-
-
-def _microseconds(make: Callable[[Diminishing], Any], several: list[Diminishing], repeats: int = 5) -> float:
-    times = []
-    for curve in several * repeats:
-        begin = perf_counter()
-        make(curve)
-        times.append(perf_counter() - begin)
-    return 1e6 * float(np.median(times))
 
 
 def slower_is_worth_more(settings: AnyDepletion, table: pd.DataFrame) -> Finding:

@@ -32,6 +32,7 @@ class DPConvergence(Settings):
     """Bellman error to which the curves are drawn"""
 
     def __post_init__(self):
+        super().__post_init__()
         check_slip(self.slip)
         if not self.until <= self.tolerance:
             raise ValueError(f"until = {self.until:g} is above tolerance = {self.tolerance:g}: draw at least that far")

@@ -64,7 +64,7 @@ def refuted(name: str, settings: Errata, table: pd.DataFrame) -> Finding:
     printed, corrected = float(case["violation"]), float(case["corrected_violation"])
     spare = f"with {-corrected:.3g} to spare" if corrected < -1e-6 else "with equality"
     verdict = f"holds, {spare}" if corrected <= counterexamples.ROUNDING else f"is violated by {corrected:.3g}"
-    detail = f"{case['case']}: the printed form is violated by {printed:.3g}, the corrected one {verdict}"
+    detail = f"In this case, {case['case']}: the printed form is violated by {printed:.3g}, the corrected one {verdict}"
     return Finding(printed > 1e-6 and corrected <= counterexamples.ROUNDING, printed, None, detail)
 
 

@@ -8,7 +8,7 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import jax
 import numpy as np
@@ -23,13 +23,21 @@ Step = Callable[[Any, int], tuple[Any, Any]]
 class Settings:
     """What can be chosen. A subclass adds fields, each with a docstring: they are the options of the command line."""
 
+    MAY_BE_ZERO: ClassVar[tuple[str, ...]] = ()
+    """whole numbers that are no counts"""
+
     def __post_init__(self):
         for name, value in vars(self).items():
-            for number in value if isinstance(value, tuple) else (value,):
-                if isinstance(number, int | float) and not np.isfinite(number):
-                    raise ValueError(f"{name} must be finite, got {value}")
-                if type(number) is int and number < 1:
+            for number in np.ravel(value) if isinstance(value, tuple) else (value,):
+                if isinstance(number, int | float | np.number) and not 0 <= number < np.inf:
+                    raise ValueError(f"{name} must be finite and not below 0, got {value}")
+                if type(value) is int and value == 0 and name not in self.MAY_BE_ZERO:
                     raise ValueError(f"{name} is a whole number from 1 on, got {value}")
+
+    def require(self, fine: bool, what: str) -> None:
+        """Refuses settings that make no sense together; `what` says what would."""
+        if not fine:
+            raise ValueError(f"{type(self).__name__}: {what}")
 
 
 @dataclass(frozen=True)
@@ -38,6 +46,10 @@ class Seeded(Settings):
 
     seeds: int = 3
     """independent repetitions, numbered from 0"""
+
+
+class NotTested(Exception):
+    """What a claim raises that the settings leave nothing to test with."""
 
 
 class Finding(NamedTuple):
@@ -61,15 +73,18 @@ class Claim:
     def record(self, settings: Any = None, table: pd.DataFrame | None = None) -> dict[str, Any]:
         """As it is written down: not run, or with the verdict of a table."""
         known = {"name": self.name, "statement": self.statement}
+        not_run = {"verdict": "not run", "estimate": None, "interval": None, "detail": ""}
         if table is None:
-            return known | {"verdict": "not run", "estimate": None, "interval": None, "detail": ""}
-        finding = self.test(settings, table)
-        return known | {
-            "verdict": "holds" if finding.holds else "fails",
-            "estimate": float(finding.estimate),
-            "interval": None if finding.interval is None else [float(end) for end in finding.interval],
-            "detail": finding.detail,
-        }
+            return known | not_run
+        try:
+            finding = self.test(settings, table)
+        except NotTested as why:
+            return known | not_run | {"detail": str(why)}
+        estimate = {"estimate": float(finding.estimate), "detail": finding.detail}
+        if finding.interval is not None and not np.all(np.isfinite(finding.interval)):
+            return known | not_run | estimate | {"detail": f"one run has no interval. {finding.detail}"}
+        interval = None if finding.interval is None else [float(end) for end in finding.interval]
+        return known | estimate | {"verdict": "holds" if finding.holds else "fails", "interval": interval}
 
 
 class Loop:

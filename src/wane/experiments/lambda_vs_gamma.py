@@ -47,7 +47,9 @@ class LambdaVsGamma(Settings):
     """a tolerance at which the rate decides"""
 
     def __post_init__(self):
+        super().__post_init__()
         check_slip(self.slip)
+        self.require(min(self.coarse, self.fine) > 0, "coarse and fine are tolerances above 0")
         for name, (discount, lam) in (("near", self.near), ("far", self.far)):
             if discount not in self.discounts or lam not in self.lambdas:
                 raise ValueError(f"{name} = ({discount:g}, {lam:g}): add it to the discounts and the lambdas")

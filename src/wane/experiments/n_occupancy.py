@@ -39,6 +39,7 @@ class NOccupancy(Settings):
     """N's that are drawn as maps, beside the SR"""
 
     def __post_init__(self):
+        super().__post_init__()
         if not 1 <= min(self.maps) <= max(self.maps) <= self.most or self.most < 2:
             raise ValueError(f"maps = {self.maps} must lie between 1 and most = {self.most}, which is 2 or more")
 

@@ -47,6 +47,7 @@ class Replenishing(Settings):
     """steps of these paths"""
 
     def __post_init__(self):
+        super().__post_init__()
         if not self.visits or not 0 <= min(self.visits) <= max(self.visits) < self.steps:
             raise ValueError(f"visits = {self.visits} must lie from 0 to below steps = {self.steps}")
         if not 1 <= self.length <= 22:

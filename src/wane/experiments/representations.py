@@ -38,6 +38,7 @@ class Representations(Settings):
     """λ's from 0 to 1 along which Φ is followed"""
 
     def __post_init__(self):
+        super().__post_init__()
         if self.points < 2:
             raise ValueError(f"points = {self.points}: it takes 2 or more to go from λ = 0 to λ = 1")
 

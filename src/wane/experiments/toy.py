@@ -15,9 +15,9 @@ from matplotlib.figure import Figure
 
 from wane.agents import gpi
 from wane.depletion import Geometric
-from wane.exact.optimum import optimum
 from wane.experiments import episodes, plots
 from wane.experiments.experiment import Claim, Experiment, Finding, Loop, Settings
+from wane.foraging.optimal import plan
 from wane.worlds.catalog import toy
 
 CORRECT = (0.0, 1.0)
@@ -29,6 +29,10 @@ class Toy(Settings):
     horizon: int = 10
     """steps of an episode"""
 
+    def __post_init__(self):
+        super().__post_init__()
+        self.require(self.horizon > 1, f"horizon = {self.horizon}: two steps at least are compared")
+
 
 def compute(settings: Toy, seeds: Sequence[int], loop: Loop) -> pd.DataFrame:
     world = toy(horizon=settings.horizon)
@@ -36,16 +40,7 @@ def compute(settings: Toy, seeds: Sequence[int], loop: Loop) -> pd.DataFrame:
     for agent, lam in BELIEFS.items():
         phi = gpi.representations(world, depletion=Geometric(np.array(lam)))
         tables.append(episodes.rows(world, gpi.rollout(jax.random.key(0), world, phi), agent=agent))
-    best = optimum(
-        world.mdp,
-        world.rewards,
-        Geometric(np.array(CORRECT)),
-        discount=world.discount,
-        sites=world.sites,
-        horizon=settings.horizon,
-        timing="arrival",
-    )
-    return pd.concat(tables).assign(optimum=best.values[world.map.find("S")])
+    return pd.concat(tables).assign(optimum=plan(world).values[world.map.find("S")])
 
 
 def first_two(table: pd.DataFrame, agent: str) -> float:

@@ -6,6 +6,7 @@ numbers that belong to something else, or that do not fit what they are loaded i
 
 import json
 import zipfile
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,9 @@ import numpy as np
 
 from wane.files import write
 
+DAMAGE = (OSError, ValueError, LookupError, TypeError)
+"""what reading a damaged file raises"""
+
 
 class RunError(Exception):
     """A run that cannot go on, and what to do about it."""
@@ -22,6 +26,10 @@ class RunError(Exception):
 
 class CheckpointError(RunError):
     """A checkpoint that cannot be used, and what to do about it."""
+
+
+def damaged(path: Path, why: object) -> CheckpointError:
+    return CheckpointError(f"{path} is damaged ({why}): start over without --resume, which replaces it")
 
 
 def write_json(path: Path, content: Any) -> Path:
@@ -49,8 +57,8 @@ def load(path: Path) -> tuple[list[np.ndarray], dict[str, Any]]:
         with open(path, "rb") as raw, np.load(raw, allow_pickle=False) as file:
             mark = json.loads(str(file["mark"]))
             leaves = [file[f"leaf{i}"] for i in range(len(file.files) - 1)]
-    except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
-        raise CheckpointError(f"{path} is damaged ({error}): start over without --resume, which replaces it") from error
+    except (*DAMAGE, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
+        raise damaged(path, error) from error
     return leaves, mark
 
 

@@ -17,6 +17,13 @@ from typing import Any
 from wane.runs.checkpoint import RunError
 
 
+def finish_moves(out: Path) -> None:
+    """Moves results that a killed run had ready into place, in all folders of runs, so that readers find them whole."""
+    for ready in out.glob("*/*/.ready"):
+        with Folder(ready.parent).locked():
+            pass
+
+
 class Folder:
     def __init__(self, path: Path):
         self.path = path

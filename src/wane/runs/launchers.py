@@ -7,8 +7,9 @@ repeated at will. Tables come back as they are done.
 import multiprocessing
 import os
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
@@ -18,11 +19,13 @@ import pandas as pd
 
 from wane.experiments import find
 from wane.experiments.experiment import Settings
+from wane.runs import record
 from wane.runs.checkpoint import RunError
 from wane.runs.loop import Report, SavingLoop
 
-Done = tuple["Task", pd.DataFrame, float]
-"""a task, its table, and the seconds it took"""
+RETRIES = 5
+Done = tuple["Task", pd.DataFrame, dict[str, Any]]
+"""a task, its table, and what it cost"""
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,12 @@ class Launcher:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ValueError(f"--{name} is a number from 1 on, got {value}")
+        if self.gpus < 0:
+            raise ValueError(f"--gpus is a number of GPUs, or a fraction of one, got {self.gpus}")
+        if self.launcher == "local" and (self.ray_address or self.shards or self.gpus):
+            raise ValueError("--ray-address, --shards and --gpus are Ray's: add --launcher ray")
+        if self.launcher == "ray" and self.processes > 1:
+            raise ValueError("--processes is for this machine: with --launcher ray, say --shards")
 
     def divide(self, seeds: Sequence[int]) -> list[tuple[int, ...]]:
         """Seeds in as many runs of neighbours as there are shards."""
@@ -57,9 +66,12 @@ class Launcher:
         """Computes all tasks; `reports(task)` makes what a task's loop tells its progress to."""
         if self.launcher == "ray":
             return _on_ray(tasks, self.ray_address, self.gpus)
-        if self.processes > 1 and len(tasks) > 1:
+        if not self.is_one_program(tasks):
             return _in_processes(tasks, self.processes)
         return (_finished(task, reports(task)) for task in tasks)
+
+    def is_one_program(self, tasks: Sequence["Task"]) -> bool:
+        return self.launcher == "local" and (self.processes == 1 or len(tasks) == 1)
 
 
 @dataclass(frozen=True)
@@ -72,12 +84,14 @@ class Task:
     mark: str
     save_seconds: float = 10.0
 
-    def run(self, report: Report | None = None) -> tuple[pd.DataFrame, float]:
-        """The table of these seeds, and the seconds of work in it."""
+    def run(self, report: Report | None = None) -> tuple[pd.DataFrame, dict[str, Any]]:
+        """The table of these seeds, and what it cost."""
         self.folder.mkdir(parents=True, exist_ok=True)
+        record.forget_peak_memory()
         loop = SavingLoop(self.folder, self.mark, seconds=self.save_seconds, report=report)
         table = find(self.experiment).table(self.settings, self.seeds, loop)
-        return table, loop.elapsed
+        cost = {"seconds": loop.elapsed, "device": record.device(), "peak_memory": record.peak_memory()}
+        return table, cost
 
 
 def _finished(task: Task, report: Report | None = None) -> Done:
@@ -91,8 +105,14 @@ def _in_processes(tasks: Sequence[Task], processes: int) -> Iterator[Done]:
         try:
             for future in as_completed(futures):
                 yield future.result()
-        except BaseException:
+        except BaseException as error:
             pool.shutdown(wait=False, cancel_futures=True)
+            for worker in multiprocessing.active_children():
+                worker.terminate()
+            if isinstance(error, BrokenProcessPool):
+                raise RunError(
+                    "a process died (out of memory?): take fewer --processes and go on with --resume"
+                ) from error
             raise
 
 
@@ -100,24 +120,24 @@ def _on_ray(tasks: Sequence[Task], address: str | None, gpus: float) -> Iterator
     """One Ray task each. A worker that dies is replaced and its task repeated."""
     ray = _start_ray(address)
     try:
-        remote = ray.remote(num_cpus=1, num_gpus=gpus, max_retries=5)(_away)
+        remote = ray.remote(num_cpus=1, num_gpus=gpus, max_retries=RETRIES)(_away)
         waiting = {remote.remote(task): task for task in tasks}
         while waiting:
-            for reference in _ready(ray, waiting):
+            for reference in ray.wait(list(waiting), num_returns=1)[0]:
                 task = waiting.pop(reference)
                 yield task, *ray.get(reference)
+    except ray.exceptions.WorkerCrashedError as error:
+        raise RunError(
+            f"a task died {RETRIES + 1} times over (out of memory?): divide it into more --shards"
+        ) from error
     finally:
         ray.shutdown()
 
 
-def _away(task: Task) -> tuple[pd.DataFrame, float]:
-    """A task on a worker, which may not see this machine's files: what it saves stays in a folder of its own."""
+def _away(task: Task) -> tuple[pd.DataFrame, dict[str, Any]]:
+    """A task on a worker, which may not see this machine's files: repeated, it begins anew, and so it saves nothing."""
     with tempfile.TemporaryDirectory() as folder:
-        return replace(task, folder=Path(folder)).run()
-
-
-def _ready(ray: Any, waiting: Iterable[Any]) -> list[Any]:
-    return ray.wait(list(waiting), num_returns=1)[0]
+        return replace(task, folder=Path(folder), save_seconds=float("inf")).run()
 
 
 def _start_ray(address: str | None) -> Any:
@@ -128,7 +148,8 @@ def _start_ray(address: str | None) -> Any:
     except ModuleNotFoundError:
         raise RunError("Ray is not installed: pip install 'wane[cluster]', or leave out --launcher ray") from None
     try:
-        ray.init(address=address, include_dashboard=False if address is None else None, log_to_driver=False)
-    except ConnectionError as error:
-        raise RunError(f"no Ray cluster answers at {address!r}: {error}") from error
+        dashboard = False if address is None else None
+        ray.init(address=address or "local", include_dashboard=dashboard, log_to_driver=False)
+    except (ConnectionError, ValueError, RuntimeError) as error:
+        raise RunError(f"no Ray cluster answers at {address!r}: start one with `ray start --head` ({error})") from error
     return ray

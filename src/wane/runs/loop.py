@@ -41,15 +41,14 @@ class SavingLoop(Loop):
         try:
             for i in range(done, chunks):
                 self._tell(name, i, chunks, work, unit)
-                state, output = jax.block_until_ready(step(state, i))
-                fresh.append(output)
-                done = i + 1
+                after, output = jax.block_until_ready(step(state, i))
+                state, done, fresh = after, i + 1, [*fresh, output]
                 if done == chunks or time.perf_counter() - saved >= self.seconds:
-                    outputs, fresh, held = _append(outputs, fresh), [], done
+                    outputs, fresh = _append(outputs, fresh), []
                     self._save(path, done, state, outputs)
-                    saved = time.perf_counter()
+                    held, saved = done, time.perf_counter()
         except KeyboardInterrupt:
-            if fresh and done - held == len(fresh):
+            if done > held:
                 self._save(path, done, state, _append(outputs, fresh))
             raise
         self._tell(name, chunks, chunks, work, unit)
@@ -68,12 +67,12 @@ class SavingLoop(Loop):
             raise checkpoint.CheckpointError(
                 f"{path} belongs to other settings or another version: start over without --resume, which replaces it"
             )
-        self.before = max(self.before, mark["seconds"])
-        count = len(jax.tree_util.tree_leaves(state))
+        done, count = int(mark["done"]), len(jax.tree_util.tree_leaves(state))
+        self.before = max(self.before, float(mark["seconds"]))
         state = checkpoint.fit(path, leaves[:count], state)
         _, output = jax.eval_shape(step, state, 0)
-        structure = jax.tree_util.tree_structure(output)
-        return mark["done"], state, jax.tree_util.tree_unflatten(structure, leaves[count:])
+        stacked = jax.tree_util.tree_map(lambda leaf: np.empty((done, *leaf.shape), leaf.dtype), output)
+        return done, state, checkpoint.fit(path, leaves[count:], stacked)
 
 
 def _append(outputs: Any, fresh: list[Any]) -> Any:

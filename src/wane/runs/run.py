@@ -24,12 +24,11 @@ import numpy as np
 import pandas as pd
 from rich.console import Console
 
-from wane import __version__
 from wane.experiments import find
 from wane.experiments.experiment import Experiment, Scale, Settings, changed
 from wane.files import write
 from wane.runs import record
-from wane.runs.checkpoint import CheckpointError, write_json
+from wane.runs.checkpoint import DAMAGE, damaged, write_json
 from wane.runs.folder import Folder
 from wane.runs.launchers import Launcher, Task
 from wane.runs.loop import progress
@@ -59,8 +58,8 @@ class Run:
 
     @property
     def mark(self) -> str:
-        """Tells this run's checkpoints and results from those of other settings or versions."""
-        content = [self.name, dataclasses.asdict(self.settings), __version__, jax.__version__]
+        """Tells this run's checkpoints and results from those of other settings, code or versions."""
+        content = [self.name, dataclasses.asdict(self.settings), record.code(), jax.__version__]
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
 
     def is_done(self) -> bool:
@@ -96,8 +95,10 @@ def run(
             if resume and each.is_done():
                 console.print(f"{each.name}: already there", style="dim")
                 continue
-            if not resume:
-                shutil.rmtree(each.folder.checkpoint, ignore_errors=True)
+            if not resume and each.folder.checkpoint.exists():
+                if each.folder.record() is None:
+                    console.print(f"{each.name}: starting over; --resume would have gone on with what was interrupted")
+                shutil.rmtree(each.folder.checkpoint)
             missing[each] = each.tasks(launcher, save_seconds)
         _compute(missing, launcher, console)
 
@@ -110,18 +111,21 @@ def _compute(missing: dict[Run, list[Task]], launcher: Launcher, console: Consol
         _publish(each, missing[each], launcher, console)
     with progress(console) as report:
         tasks = [task for each in missing for task in missing[each] if task in waiting[each]]
-        for task, table, seconds in launcher.compute(tasks, lambda task: report(task.experiment)):
+        parts = None if launcher.is_one_program(tasks) else report("all")
+        for i, (task, table, cost) in enumerate(launcher.compute(tasks, lambda task: report(task.experiment))):
             each = owner[task]
-            _save_part(task, table, seconds)
+            _save_part(task, table, cost)
             waiting[each].discard(task)
+            if parts:
+                parts("parts", i + 1, len(tasks), "parts")
             if not waiting[each]:
                 _publish(each, missing[each], launcher, console)
 
 
-def _save_part(task: Task, table: pd.DataFrame, seconds: float) -> None:
+def _save_part(task: Task, table: pd.DataFrame, cost: dict[str, Any]) -> None:
     task.folder.mkdir(parents=True, exist_ok=True)
     write(task.folder / "table.parquet", table.to_parquet)
-    write_json(task.folder / "part.json", {"mark": task.mark, "seconds": seconds})
+    write_json(task.folder / "part.json", {"mark": task.mark, **cost})
 
 
 def _is_saved(task: Task) -> bool:
@@ -131,9 +135,17 @@ def _is_saved(task: Task) -> bool:
 def _part(task: Task) -> dict[str, Any]:
     path = task.folder / "part.json"
     try:
-        return json.loads(path.read_text("utf-8")) if path.exists() else {}
-    except ValueError as error:
-        raise CheckpointError(f"{path} is damaged ({error}): start over without --resume, which replaces it") from error
+        return dict(json.loads(path.read_text("utf-8"))) if path.exists() else {}
+    except DAMAGE as error:
+        raise damaged(path, error) from error
+
+
+def _table(task: Task) -> pd.DataFrame:
+    path = task.folder / "table.parquet"
+    try:
+        return pd.read_parquet(path)
+    except DAMAGE as error:
+        raise damaged(path, error) from error
 
 
 def join(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
@@ -148,11 +160,13 @@ def join(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
 def _publish(each: Run, tasks: Sequence[Task], launcher: Launcher, console: Console) -> None:
     """Joins the parts, tests the claims, draws, writes; the record says what it all cost."""
     experiment = each.experiment
-    table = join([pd.read_parquet(task.folder / "table.parquet") for task in tasks])
+    table, costs = join([_table(task) for task in tasks]), [_part(task) for task in tasks]
     claims = experiment.findings(each.settings, table)
-    about = record.about(experiment, each.settings, each.scale, each.changed) | {
+    about = record.about(each.name, each.settings, each.scale, each.changed) | {
         "mark": each.mark,
-        "seconds": sum(_part(task)["seconds"] for task in tasks),
+        "seconds": sum(cost["seconds"] for cost in costs),
+        "device": ", ".join(sorted({cost["device"] for cost in costs})),
+        "peak_memory": max(cost["peak_memory"] for cost in costs),
         "launcher": launcher.launcher,
         "parts": len(tasks),
     }
