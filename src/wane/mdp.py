@@ -15,6 +15,7 @@ ends in that state. Sparse input stays sparse.
 """
 
 from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 import jax
@@ -25,6 +26,8 @@ from scipy.linalg import blas as _blas
 
 from wane.depletion import is_traced
 
+EXACTLY = partial(jax.default_matmul_precision, "highest")
+"""for products of probabilities in JAX, whose default on some GPUs rounds factors to ten bits"""
 blas: Any = _blas  # its routines are made at import, unseen by type checkers
 ROW_TOLERANCE = 1e-8
 """how far a row may sum from one; JAX kernels in single precision get 1e-5"""
@@ -67,7 +70,8 @@ class MDP:
             if policy.ndim == 1:
                 return self._dense[np.arange(self.n_states), policy]
             xp = jnp if isinstance(policy, jax.Array) else np
-            return xp.einsum("sa,sat->st", policy, self._dense)
+            with EXACTLY():
+                return xp.einsum("sa,sat->st", policy, self._dense)
         weights = policy if policy.ndim == 2 else np.eye(self.n_actions)[policy]
         parts = (sparse.diags_array(np.asarray(weights)[:, a]) @ p for a, p in enumerate(self._sparse))
         kernel = sparse.csr_array(sum(parts, start=sparse.csr_array((self.n_states, self.n_states))))
@@ -78,7 +82,8 @@ class MDP:
         """E[values(s₁) | s, a] for values of shape (states, …): an array (states, actions, …)."""
         if self._dense is not None:
             xp = jnp if isinstance(values, jax.Array) or isinstance(self._dense, jax.Array) else np
-            return xp.tensordot(self._dense, values, axes=(2, 0))
+            with EXACTLY():
+                return xp.tensordot(self._dense, values, axes=(2, 0))
         flat = np.asarray(values).reshape(self.n_states, -1)
         stacked = np.stack([p @ flat for p in self._sparse], axis=1)
         return stacked.reshape(self.n_states, self.n_actions, *np.shape(values)[1:])
@@ -87,7 +92,8 @@ class MDP:
         """E[columns(s₁, i) | states[i], a] for columns of shape (states, k): an array (k, actions)."""
         if self._dense is not None:
             xp = jnp if isinstance(columns, jax.Array) or isinstance(self._dense, jax.Array) else np
-            return xp.einsum("iat,ti->ia", self._dense[states], columns)
+            with EXACTLY():
+                return xp.einsum("iat,ti->ia", self._dense[states], columns)
         columns = np.asarray(columns).T
         return np.stack([np.asarray(p[states].multiply(columns).sum(1)).ravel() for p in self._sparse], axis=1)
 

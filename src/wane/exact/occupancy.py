@@ -172,7 +172,9 @@ def _solve_jax(system: jax.Array, columns: jax.Array) -> tuple[jax.Array, jax.Ar
     """
     x = jnp.linalg.solve(system, columns)
     norm, largest = jnp.abs(system).sum(1).max(), jnp.abs(x).max()
-    residual = jnp.abs(columns - system @ x).max() / (norm * largest + jnp.abs(columns).max())
+    # On some GPUs the default rounds factors to ten bits, and any residual would be bad.
+    product = jnp.matmul(system, x, precision="highest")
+    residual = jnp.abs(columns - product).max() / (norm * largest + jnp.abs(columns).max())
     forward = float(jnp.finfo(system.dtype).eps) * jnp.maximum(norm, 1) * largest
     good = (residual <= (1e-10 if system.dtype == jnp.float64 else 1e-4)) & (forward <= 1e-3)
     if not is_traced(good) and not bool(good):

@@ -74,7 +74,7 @@ def best_episode(settings: Asymmetric, lam: float) -> pd.DataFrame:
 
 
 def draw(settings: Asymmetric, table: pd.DataFrame) -> Figure:
-    figure = plots.figure(11.0, 7.0)
+    figure = plots.figure(11.0, 2.5 * len(settings.lambdas))
     axes = np.atleast_2d(figure.subplots(len(settings.lambdas), 3))
     for row, lam in zip(axes, settings.lambdas, strict=True):
         world, mine = make_world(settings, lam), table[table["lam"] == lam]

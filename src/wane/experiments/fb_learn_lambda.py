@@ -122,9 +122,11 @@ def draw(settings: LearnLambda, table: pd.DataFrame) -> Figure:
         places, look = np.arange(len(TROUBLES)) + 0.2 * (i - 1), dict(fmt="os^"[i], ms=5, capsize=2, label=label)
         right.errorbar(places, [e.mean() for e in found], [e.std() for e in found], color=plots.OTHERS[i], **look)
     right.axhline(settings.lam, color=plots.INK, ls="--", lw=1)
-    right.set_xticks(range(len(TROUBLES)), [name.replace(" ", "\n", 1) for name in TROUBLES])
+    right.set_xticks(
+        range(len(TROUBLES)), [name.replace(" s", "\ns").replace(" r", "\nr").replace(" a", "\na") for name in TROUBLES]
+    )
     right.set_ylim(0, 0.75)
-    right.legend(frameon=False, loc="lower left", fontsize="small")
+    right.legend(frameon=False, loc="center left", bbox_to_anchor=(0.0, 0.4), fontsize="small")
     plots.tidy(right, "λ in closed form, ± s.d.", "", "estimate")
     return figure
 

@@ -139,7 +139,8 @@ def _draw_differences(ax: Any, settings: MVT, table: pd.DataFrame, discount: flo
     ax.axhline(0, color=plots.INK, lw=1)
     ax.set_xticks(range(len(places)), places)
     plots.tidy(ax, f"γ = {discount:g}: leaving later (+) or earlier (−)", "distance between patches", "steps, ± s.e.")
-    ax.legend(frameon=False, fontsize="small")
+    if discount == settings.discounts[-1]:
+        ax.legend(frameon=False, fontsize="small", loc="center right")
 
 
 def films(settings: MVT, table: pd.DataFrame) -> Mapping:
