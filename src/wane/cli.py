@@ -128,10 +128,10 @@ def report(out: Path = Path("out")) -> None:
         out: folder of the runs; the report becomes report.html in it
     """
     console = Console()
-    roots = [root for root in (out, KEPT) if root.is_dir()]
-    finish_moves(out)
-    if not roots:
+    if not out.is_dir():
         raise RunError(f"there is no folder {out}: begin with `wane reproduce --out {out}`")
+    finish_moves(out)
+    roots = [root for root in (out, KEPT) if root.is_dir()]
     page = reports.write(out / "report.html", *roots)
     console.print(reports.verdict_table(reports.collect(*roots), [find(name) for name in NAMES]))
     console.print(f"report: {page}", soft_wrap=True)
