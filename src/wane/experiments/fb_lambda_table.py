@@ -235,10 +235,9 @@ EXPERIMENT = Experiment(
         f"{fb_training.SCHEDULE} Twelve seeds instead of six: as training sees no reward, a run serves both true λ, "
         "and twelve for each λ̂ are 24. The effect is small because what is left is looked up at every step: with λ̂ = 1 "
         "the agent plans as if a reward stayed, but sees at the next step that it did not, and goes on. It loses by "
-        "going to the wrong place first, and by indecision between places. With the exact Φ of a random walk, λ̂ "
-        "= ½ and "
-        "1 earn the same here (3.998 where λ = ½), so that most of the gap is that Φ for λ = 1 is learned more slowly; "
-        "at quick scale it is nothing else."
+        "going to the wrong place first, and by indecision between places. With the exact Φ of a random walk, λ̂ = ½ "
+        "and 1 earn the same here (3.998 where λ = ½): the gap goes with Φ for λ = 1 being learned more slowly, and at "
+        "quick scale it shows nothing else."
     ),
     cost=fb_training.COST,
     double=False,
