@@ -1,4 +1,5 @@
 # Two commands on a fresh machine:  make run  ·  make test.  Both create .venv and install what they need.
+# make check is the part of make test that takes less than a minute.
 # PYTHON=/path/to/python chooses the interpreter; otherwise the newest one from 3.11 on that really runs.
 
 VENV := .venv
@@ -6,13 +7,24 @@ BIN  := $(VENV)/bin
 export JAX_COMPILATION_CACHE_DIR ?= $(CURDIR)/.cache/jax
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: run test lint types layers browser check docs bench clean
+.PHONY: run test check quick lint types layers browser docs bench clean
 
 run: $(VENV)/.run
 	@$(BIN)/wane reproduce --tabular --out out
 
 test: lint types layers browser
 	@$(BIN)/python -m pytest -n 2 --dist loadfile
+
+# The rhythm of daily work: under a minute on two cores.
+# One folder or file of tests for each layer, and the type checker beside them: less than a minute on two cores.
+QUICK := tests/theory tests/test_depletion.py tests/test_mdp.py tests/test_files.py tests/worlds/test_grid.py \
+         tests/agents/test_rollout.py tests/runs/test_settings.py tests/report/test_report.py
+
+check: lint layers
+	@$(MAKE) --no-print-directory -j 2 types quick
+
+quick: $(VENV)/.dev
+	@$(BIN)/python -m pytest -m "not slow" $(QUICK)
 
 lint: $(VENV)/.dev
 	@$(BIN)/ruff check .

@@ -1,9 +1,46 @@
-import jax
-from hypothesis import settings
+import sys
+from collections.abc import Iterator
 
-import wane  # noqa: F401  (doctests then run in the modules of the package, not in copies of them)
+import jax
+import jaxtyping
+import pytest
+from hypothesis import settings
+from jaxtyping import install_import_hook
+
+# Types and shapes are checked at run time in the whole package; `tests/typecheck.py` says how.
+install_import_hook("wane", "typecheck.check")
+
+import wane  # noqa: E402, F401  (doctests then run in the modules of the package, not in copies of them)
 
 jax.config.update("jax_enable_x64", True)
 
 settings.register_profile("wane", deadline=None, derandomize=True, max_examples=40)
 settings.load_profile("wane")
+
+
+@pytest.fixture
+def unchecked_types() -> Iterator[None]:
+    """Switches the run-time checks off, as for users, to test what the package itself says about wrong input."""
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", False)
+
+
+@pytest.fixture
+def command(monkeypatch, capsys):
+    """Runs a command in this process; returns its exit status, what it printed, and its errors."""
+    from wane import cli
+
+    monkeypatch.setenv("COLUMNS", "200")
+
+    def call(*words: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["wane", *map(str, words)])
+        status = 0
+        try:
+            cli.main()
+        except SystemExit as end:
+            status = end.code
+        out, err = capsys.readouterr()
+        return status, out, err
+
+    return call

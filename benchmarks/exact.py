@@ -36,6 +36,7 @@ from scipy import sparse
 from scipy.sparse.linalg import splu
 
 import wane
+from wane.worlds.catalog import four_rooms
 
 RESULTS = Path(__file__).parent / "results" / "exact.json"
 README = Path(__file__).parent / "README.md"
@@ -110,8 +111,8 @@ def random_successors(n: int, successors: int = 5) -> sparse.csr_array:
 def random_regular(n: int, degree: int = 10) -> sparse.csr_array:
     """A random walk on a random regular graph: the union of random permutations and their inverses."""
     rng = np.random.default_rng(0)
-    here, there = np.arange(n), [rng.permutation(n) for _ in range(degree // 2)]
-    rows, columns = np.tile(here, degree // 2), np.concatenate(there)
+    ends = [rng.permutation(n) for _ in range(degree // 2)]
+    rows, columns = np.tile(np.arange(n), degree // 2), np.concatenate(ends)
     both = np.concatenate([rows, columns]), np.concatenate([columns, rows])
     return sparse.csr_array((np.full(both[0].size, 1 / degree), both), shape=(n, n))
 
@@ -210,6 +211,54 @@ def lambdas(settings: Settings) -> Iterator[Result]:
     )
     what = f"values for 101 λ, dense chain of {n:,} states"
     yield Result("lambdas", what, "numpy.linalg.inv", ours, peer, ours / peer, "≤", 1.3, "× its cost")
+
+
+def small(settings: Settings) -> Iterator[Result]:
+    """FourRooms, where the work around a solution can cost more than the solution; and a large system, for its threads.
+
+    A small system is solved on one thread, so that its cost does not depend on how many threads the user allows, nor on
+    what other programs do. A large one must still use several: CPU seconds per second count the cores it keeps busy.
+    """
+    rooms = four_rooms()
+    mdp, n = rooms.mdp, rooms.n_states
+    kernel = mdp.under(rooms.policies[0])
+    system = np.eye(n) - 0.97 * kernel.toarray()
+
+    def one() -> np.ndarray:
+        return wane.representation(kernel, wane.Geometric(0.5), discount=0.97).matrix
+
+    def from_one_solve() -> None:
+        for policy in rooms.policies:
+            solved = wane.successor_representation(mdp.under(policy), discount=0.97)
+            for lam in (0.0, 0.5, 1.0):
+                solved.with_depletion(wane.Geometric(lam)).action_matrix(mdp)
+
+    def from_twelve_solves() -> None:
+        for policy in rooms.policies:
+            for lam in (0.0, 0.5, 1.0):
+                wane.representation(mdp.under(policy), wane.Geometric(lam), discount=0.97).action_matrix(mdp)
+
+    for call, what, floor in (
+        (one, "one representation", 5.0),
+        (from_one_solve, "4 policies × 3 λ, action form, one solve a policy", 40.0),
+        (from_twelve_solves, "4 policies × 3 λ, action form, twelve solves", None),
+    ):
+        ours, peer = race(call, lambda: np.linalg.inv(system), repeats=15)
+        what = f"{what}, FourRooms of {n} states"
+        yield Result("small", what, "numpy.linalg.inv", ours, peer, ours / peer, "≤", floor, "× its cost")
+    yield _busy_cores(settings.size(2048, 1024))
+
+
+def _busy_cores(n: int) -> Result:
+    kernel = random_dense(n)
+    wane.successor_representation(kernel, discount=0.99)
+    time.sleep(PAUSE)
+    start, cpu = time.perf_counter(), time.process_time()
+    wane.successor_representation(kernel, discount=0.99)
+    cpu, wall = time.process_time() - cpu, time.perf_counter() - start
+    floor = 1.3 if (os.cpu_count() or 1) > 1 else None
+    what = f"one representation, dense chain of {n:,} states"
+    return Result("small", what, "CPU seconds", wall, cpu, cpu / wall, "≥", floor, "cores busy")
 
 
 def iteration(settings: Settings) -> Iterator[Result]:
@@ -361,7 +410,7 @@ def mdptoolbox_evaluation(kernel: Any, rewards: np.ndarray) -> Callable[[], None
 
 
 CASES: dict[str, Callable[[Settings], Iterator[Result]]] = {
-    case.__name__: case for case in (lambdas, iteration, million, graphs, dense_peers, sparse_peers)
+    case.__name__: case for case in (lambdas, small, iteration, million, graphs, dense_peers, sparse_peers)
 }
 
 
@@ -428,7 +477,7 @@ def main(quick: bool = False, only: tuple[str, ...] = ()) -> None:
 
     Args:
         quick: smaller chains and shorter limits; nothing is kept or judged, as the floors are for the full sizes
-        only: names of cases: lambdas, iteration, million, graphs, dense_peers, sparse_peers
+        only: names of cases: lambdas, small, iteration, million, graphs, dense_peers, sparse_peers
     """
     if unknown := set(only) - set(CASES):
         raise SystemExit(f"unknown case {unknown.pop()!r}: there are {', '.join(CASES)}")

@@ -7,8 +7,9 @@ camera; it takes one ray a pixel where ours takes four, and mixes the colours of
 
 import numpy as np
 
+from wane.worlds.colours import SITE_COLOURS
 from wane.worlds.grid import MOVES, Map
-from wane.worlds.pixels import BALL_RADIUS, EYE_HEIGHT, SITE_COLOURS
+from wane.worlds.pixels import BALL_RADIUS, EYE_HEIGHT
 
 CORNERS = np.array([[(80, 110, 40), (70, 150, 190)], [(140, 75, 40), (160, 110, 190)]], np.float32)
 

@@ -23,8 +23,9 @@ from rich.table import Table
 
 import wane
 from wane.agents import gpi, q_lambda
-from wane.agents.episode import Transition
+from wane.agents.common.rollout import Transition
 from wane.worlds import World, make
+from wane.worlds.observe import Seen
 
 HERE = Path(__file__).parent
 MARKS = "<!-- written by tabular.py -->", "<!-- end of tabular.py -->"
@@ -44,12 +45,12 @@ class Loop:
         self.penalty, self.start = world.wall_penalty, int(world.start.argmax())
 
     def reset(self, s=None):
-        self.s, self.left = self.start if s is None else s, self.rewards.copy()
+        self.s, self.remaining = self.start if s is None else s, self.rewards.copy()
 
     def step(self, a):
         bumped, self.s = self.bumps[self.s, a], self.moves[self.s, a]
-        reward = self.left[self.s] - self.penalty * bumped
-        self.left[self.s] *= self.lam
+        reward = self.remaining[self.s] - self.penalty * bumped
+        self.remaining[self.s] *= self.lam
         return reward
 
 
@@ -71,9 +72,9 @@ def loop_q_lambda(loop: Loop, episodes: int, whole_table: bool, epsilon=0.2, opt
         loop.reset()
         for _ in range(loop.horizon):
             s = loop.s
-            a = rng.integers(n_actions) if rng.random() < epsilon else np.argmax(phi[s] @ loop.left)
+            a = rng.integers(n_actions) if rng.random() < epsilon else np.argmax(phi[s] @ loop.remaining)
             loop.step(a)
-            algorithm_1(phi, loop.left, s, a, loop.s, whole_table)
+            algorithm_1(phi, loop.remaining, s, a, loop.s, whole_table)
     return phi
 
 
@@ -83,9 +84,9 @@ def loop_gpi(loop: Loop, phis: list[np.ndarray], discount: float) -> np.ndarray:
     for start in range(len(returns)):
         loop.reset(start)
         for t in range(1, loop.horizon + 1):
-            q = np.array([phi[loop.s] @ loop.left for phi in phis])
+            q = np.array([phi[loop.s] @ loop.remaining for phi in phis])
             returns[start] += discount**t * loop.step(np.argmax(q.max(0)))
-            if loop.threshold is not None and loop.left.max() < loop.threshold:
+            if loop.threshold is not None and loop.remaining.max() < loop.threshold:
                 break
     return returns
 
@@ -107,14 +108,15 @@ def check_same_update(world: World, steps: int = 500) -> None:
     """The loop's table and ours, taught the same random steps, agree in the sites' columns."""
     config, loop, rng = q_lambda.Config(lam=BELIEVED), Loop(world), np.random.default_rng(1)
     state = q_lambda.init(jax.random.key(0), world, config)
-    update = jax.jit(lambda state, t: q_lambda.update(state, t, world, config))
+    update = jax.jit(lambda state, t: q_lambda.update(state, t, world, config)[0])
     phi = np.full((world.n_states, world.n_actions, world.n_states), config.optimism)
     loop.reset()
     for _ in range(steps):
         s, a = loop.s, int(rng.integers(world.n_actions))
         reward = loop.step(a)
-        algorithm_1(phi, loop.left, s, a, loop.s)
-        state = update(state, Transition(s, a, reward, loop.s, loop.left[world.sites], False, 1.0))
+        algorithm_1(phi, loop.remaining, s, a, loop.s)
+        remaining = loop.remaining[world.sites]
+        state = update(state, Transition(Seen(s, remaining), a, reward, Seen(loop.s, remaining), False, False, 1.0))
     np.testing.assert_allclose(state.phi, phi[..., world.sites], atol=1e-4)
 
 
@@ -134,7 +136,7 @@ def gpi_beside_numpy(repeats: int = 25) -> dict:
     world = make("four-rooms")
     believed = wane.Geometric(BELIEVED)
     phi = jnp.asarray(gpi.representations(world, depletion=believed))
-    run = jax.jit(lambda phi: gpi.returns(jax.random.key(0), world, phi))
+    run = jax.jit(lambda phi: gpi.discounted_returns(jax.random.key(0), world, phi))
     mdp = world.mdp
     kernels = [mdp.under(policy) for policy in world.policies]
     full = [wane.representation(kernel, believed, discount=world.discount).action_matrix(mdp) for kernel in kernels]

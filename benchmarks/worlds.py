@@ -70,7 +70,7 @@ def peer_python() -> Path:
 
 
 def walk(world, batch: int, steps: int):
-    """A jitted program of so many random steps of so many worlds, starting anew whenever an episode ends."""
+    """Returns a jitted program that takes random steps in a batch of worlds, and begins anew when an episode ends."""
 
     @jax.jit
     def run(key):
@@ -80,8 +80,8 @@ def walk(world, batch: int, steps: int):
         def step(state, key):
             act, move = jax.random.split(key)
             action = jax.random.randint(act, (batch,), 0, world.n_actions)
-            seen, state, reward, *_ = jax.vmap(world.auto_step)(jax.random.split(move, batch), state, action)
-            return state, (reward.sum(), seen.sum())
+            observation, state, reward, *_ = jax.vmap(world.auto_step)(jax.random.split(move, batch), state, action)
+            return state, (reward.sum(), observation.sum())
 
         return jax.lax.scan(step, state, jax.random.split(rest, steps))[1]
 
@@ -95,8 +95,9 @@ def seconds(run) -> float:
 
 
 def steps_beside_gymnax(repeats: int = 7) -> dict:
-    """FourRooms with four actions that fail a third of the time and episodes of 40 steps, on both sides; ours also
-    depletes.
+    """Steps FourRooms with four actions that fail a third of the time and episodes of 40 steps, on both sides.
+
+    Our rewards also deplete.
     """
     script = textwrap.dedent(PEER_SCRIPT)
     talk = dict(stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)

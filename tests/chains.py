@@ -48,10 +48,10 @@ def monte_carlo(kernel, depletion, discount, site, start, *, episodes=20_000, st
     state, alive = np.full(episodes, start), np.ones(episodes, bool)
     memory, total = depletion.initial((episodes,)), np.zeros(episodes)
     for t in range(steps):
-        here = alive & (state == site)
-        total += np.where(here, discount**t * depletion.worth(memory), 0.0)
-        visited, waited = depletion.visit(memory), depletion.wait(memory)
-        memory = jax.tree_util.tree_map(lambda v, w, here=here: np.where(here, v, w), visited, waited)
+        visited = alive & (state == site)
+        total += np.where(visited, discount**t * depletion.worth(memory), 0.0)
+        after_visit, after_wait = depletion.visit(memory), depletion.wait(memory)
+        memory = jax.tree_util.tree_map(lambda v, w, visited=visited: np.where(visited, v, w), after_visit, after_wait)
         alive = alive & ~ends[state]
         draws = (rng.random(episodes)[:, None] > cumulative[state]).sum(1)
         state = np.where(alive, np.minimum(draws, len(kernel) - 1), state)

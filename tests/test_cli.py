@@ -1,91 +1,99 @@
+"""The command line, on a small experiment of the tests."""
+
+import dataclasses
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
 
+import jax
 import pandas as pd
 import pytest
 
 import wane
-from wane import cli
+from runs.sample import EXPERIMENT
+from wane import cli, experiments, worlds
+from wane.agents import Trained, load, q_lambda
 
 TESTS = Path(__file__).parent
 NAME = "runs.sample"
+TABLES = ("expected", "walks", "later")
 
 
 @pytest.fixture
-def command(monkeypatch, capsys):
-    """Runs a command in this process; returns its exit status, what it printed, and its errors."""
-    monkeypatch.setenv("COLUMNS", "200")
-
-    def call(*words: str):
-        monkeypatch.setattr(sys, "argv", ["wane", *map(str, words)])
-        status = 0
-        try:
-            cli.main()
-        except SystemExit as end:
-            status = end.code
-        out, err = capsys.readouterr()
-        return status, out, err
-
-    return call
+def only_sample(monkeypatch):
+    """Makes the sample the only experiment that there is."""
+    for module in (experiments, cli):
+        monkeypatch.setattr(module, "FOLDERS", {NAME: "tabular"})
+    monkeypatch.setattr(experiments, "module_of", lambda name: NAME)
 
 
-def start(
-    *words: object, pause: float = 0.0, log: Path = Path(os.devnull), program=("-m", "wane.cli")
-) -> subprocess.Popen:
+def start(*words: object, pause: float = 0.0, log: Path = Path(os.devnull), program=("-m", "wane")) -> subprocess.Popen:
     """The command as a process of its own, which logs every chunk that it computes."""
-    watched = {"SAMPLE_PAUSE": str(pause), "SAMPLE_LOG": str(log)}
-    environment = os.environ | watched | {"PYTHONPATH": str(TESTS), "JAX_PLATFORMS": "cpu"}
+    watched = {"SAMPLE_PAUSE": str(pause), "SAMPLE_LOG": str(log), "JAX_PLATFORMS": "cpu"}
+    paths = os.pathsep.join([str(TESTS), os.environ.get("PYTHONPATH", "")])
+    environment = os.environ | watched | {"PYTHONPATH": paths}
     words = [sys.executable, *program, *map(str, words)]
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    return subprocess.Popen(words, env=environment, text=True, **pipes)
+    return subprocess.Popen(words, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
-def wait_for(process: subprocess.Popen, log: Path, chunks: int) -> None:
-    while not log.exists() or len(log.read_text().splitlines()) < chunks:
+def chunks(log: Path) -> int:
+    return sum("fixed" not in line for line in log.read_text().splitlines()) if log.exists() else 0
+
+
+def wait_for(process: subprocess.Popen, log: Path, count: int) -> None:
+    while chunks(log) < count:
         assert process.poll() is None, process.communicate()
         time.sleep(0.01)
 
 
-def table(out: Path) -> pd.DataFrame:
-    return pd.read_parquet(out / "quick" / NAME / "results.parquet")
+def tables(out: Path) -> dict[str, pd.DataFrame]:
+    return {name: pd.read_parquet(out / "quick" / NAME / f"{name}.parquet") for name in TABLES}
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 @pytest.fixture(scope="module")
-def uninterrupted(tmp_path_factory) -> pd.DataFrame:
+def uninterrupted(tmp_path_factory) -> Path:
     out = tmp_path_factory.mktemp("whole")
     process = start("run", NAME, "--out", out)
     _, errors = process.communicate()
     assert process.returncode == 0, errors
-    return table(out)
+    return out
 
 
-def resumes_to(out: Path, expected: pd.DataFrame, most: int) -> None:
+def resumes_to(out: Path, expected: Path, most: int) -> None:
     """Resumes a run that was cut short, which takes at most so many chunks more."""
     log = out / "again"
     process = start("run", NAME, "--out", out, "--resume", log=log)
     _, errors = process.communicate()
     assert process.returncode == 0, errors
-    assert 1 <= len(log.read_text().splitlines()) <= most
-    pd.testing.assert_frame_equal(table(out), expected, check_exact=True)
+    assert 1 <= chunks(log) <= most
+    found, whole = tables(out), tables(expected)
+    for name in TABLES:
+        pd.testing.assert_frame_equal(found[name], whole[name], check_exact=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("chunk", "later"), [(2, 0.0), (6, 0.05), (9, 0.1)])
-def test_killed_at_any_moment_a_run_resumes_to_the_same_table(tmp_path, uninterrupted, chunk, later):
+def test_killed_at_any_moment_a_run_resumes_to_the_same_tables(tmp_path, uninterrupted, chunk, later):
     log = tmp_path / "log"
     process = start("run", NAME, "--out", tmp_path, "--save-seconds", "0", pause=0.1, log=log)
     wait_for(process, log, chunk)
     time.sleep(later)
     process.kill()
     process.communicate()
-    assert not (tmp_path / "quick" / NAME / "results.parquet").exists()
+    assert not (tmp_path / "quick" / NAME / "walks.parquet").exists()
     resumes_to(tmp_path, uninterrupted, 12 - chunk + 1)
 
 
+@pytest.mark.slow
 def test_ctrl_c_leaves_what_can_be_resumed(tmp_path, uninterrupted):
     log = tmp_path / "log"
     process = start("run", NAME, "--out", tmp_path, "--save-seconds", "1000", pause=0.3, log=log)
@@ -97,12 +105,13 @@ def test_ctrl_c_leaves_what_can_be_resumed(tmp_path, uninterrupted):
     resumes_to(tmp_path, uninterrupted, 12 - 4)
 
 
+@pytest.mark.slow
 def test_a_full_disk_leaves_earlier_results(tmp_path):
     """No file may grow past 20 kB, as if there were no room for more: the figure does not fit."""
-    first = start("run", NAME, "--out", tmp_path)
-    first.communicate()
+    start("run", NAME, "--out", tmp_path).communicate()
     folder = tmp_path / "quick" / NAME
     before = {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+    assert "run.json" in before
     limited = (
         "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (20_000,) * 2); from wane.cli import main; main()"
     )
@@ -116,101 +125,129 @@ def test_a_full_disk_leaves_earlier_results(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("words", "says"),
+    ("words", "message"),
     [
         (["run", "q_lambda"], "unknown experiment 'q_lambda': there are diminishing"),
-        (["run", NAME, "--set", "chunk=3"], "the fields are seeds, chunks, drift, label, lambdas"),
-        (["run", NAME, "--set", "chunks"], "it is field=value"),
-        (["run", NAME, "--chunks", "0"], "chunks is a whole number from 1 on, got 0"),
-        (["run", NAME, "--scale", "huge"], "invalid choice: 'huge'"),
-        (["run", NAME, "--scale"], "expected one argument"),
         (["run", ".sample"], "unknown experiment '.sample'"),
-        (["run", "q-lambda", "--lambdas", "0", "1"], "lambdas must hold the true λ, 0.5"),
-        (["run", "toy", "--horizon", "1"], "two steps at least"),
-        (["run", "gpi-tabular", "--shown", "100"], "states 0 to 67"),
-        (["run", "lambda-vs-gamma", "--fine", "-1"], "fine must be finite and not below 0"),
+        (["run", "no_such.module"], "No module named 'no_such'"),
+        (["run", "--seeds", "3", NAME], "name the experiment before its options"),
+        (["run", NAME, "--chunks", "0"], "chunks is a whole number from 1 on, got 0"),
         (["run", NAME, "--shards", "2"], "add --launcher ray"),
         (["run", NAME, "--launcher", "ray", "--processes", "2"], "say --shards"),
+        (["run", NAME, "--processes", "0"], "--processes is a number from 1 on"),
         (["run", NAME, "--out", "/proc/wane"], "/proc/wane"),
         (["run", NAME, "--out", __file__], "Not a directory"),
-        (["run", NAME, "--processes", "0"], "--processes is a number from 1 on"),
         (["report", "--out", "/nowhere/at/all"], "begin with `wane reproduce --out /nowhere/at/all`"),
         (["show", "nothing"], "unknown experiment 'nothing'"),
+        (["evaluate", "/nowhere"], "/nowhere holds neither a run (run.json) nor a saved agent (config.json)"),
     ],
 )
-def test_mistakes_are_named_in_one_line(command, words, says):
+def test_mistakes_are_named_in_one_line(command, words, message):
     status, _, errors = command(*words)
-    assert status in (1, 2)
-    assert says in errors
+    assert status == 1
+    assert message in errors
+    assert errors.startswith("wane: ")
     assert "Traceback" not in errors
 
 
-@pytest.mark.parametrize("words", [["run", NAME, "--chunk", "3"], ["run", NAME, "--chunks", "many"], ["dance"]])
-def test_options_that_do_not_exist_are_refused(command, words):
-    status, out, errors = command(*words)
-    assert status == 2
-    assert words[-2 if len(words) > 1 else -1] in out + errors
-
-
-def test_settings_are_options(command, tmp_path):
-    status, _, _ = command(
-        "run", NAME, "--out", tmp_path, "--chunks", 3, "--set", "lambdas=0.25,0.5", "--set", "seeds=2"
-    )
-    assert status == 0
-    (folder,) = (tmp_path / "quick").iterdir()
-    assert folder.name == f"{NAME}+seeds=2+chunks=3+lambdas=0.25,0.5"
-    record = json.loads((folder / "run.json").read_text())
-    assert record["changed"] == {"seeds": 2, "chunks": 3, "lambdas": [0.25, 0.5]}
-
-
-def test_help_shows_the_settings_of_an_experiment(command):
-    status, out, _ = command("run", "q-lambda", "--help")
-    assert status == 0
-    for words in ("--evaluate-every", "episodes between greedy ones", "--scale", "--launcher", "--resume"):
-        assert words in out
-
-
-def test_claims_with_nothing_to_test_on_are_not_run(command, tmp_path):
-    status, _, _ = command("run", "gpi-tabular", "--out", tmp_path, "--believed", 0.5, 0.75, "--episodes", 5)
-    assert status == 0
-    (folder,) = (tmp_path / "quick").iterdir()
-    verdicts = {c["name"]: c for c in json.loads((folder / "claims.json").read_text())}
-    assert verdicts["beats-lambda-0"]["verdict"] == verdicts["leaves-early"]["verdict"] == "not run"
-    assert "leaves nothing to compare with" in verdicts["leaves-early"]["detail"]
-    assert verdicts["memory"]["verdict"] == "holds"
-
-
 @pytest.mark.parametrize(
-    "words",
+    ("words", "culprit"),
     [
-        "reproduce --tabular --launcher ray --ray-address auto --shards 2 --gpus 1 --scale paper",
-        "run q-lambda --processes 4 --episodes 200 --seeds 8 --set lambdas=0,0.5 --resume",
+        (["run", NAME, "--chunk", "3"], "--chunk"),
+        (["run", NAME, "--chunks", "many"], "many"),
+        (["run", NAME, "--set", "chunks=3"], "--set"),
+        (["run", NAME, "--drift", "3"], "--drift"),
+        (["run", NAME, "--scale", "huge"], "huge"),
+        (["run", NAME, "--scale"], "--scale"),
+        (["list", "--nonsense"], "--nonsense"),
+        (["dance"], "unknown command 'dance': there are list, run,"),
     ],
 )
-def test_what_the_documentation_shows_exists(command, words):
-    """Help is given only if all options before it are known."""
-    assert command(*words.split(), "--help")[0] == 0
+def test_options_that_do_not_exist_are_refused(command, words, culprit):
+    status, out, errors = command(*words)
+    assert status == 2
+    assert culprit in out + errors
 
 
-def test_reproduce_report_list_and_show(command, tmp_path):
-    status, out, _ = command("reproduce", "--only", "diminishing", "errata", "--out", tmp_path)
+def test_the_traceback_is_shown_on_request(command, monkeypatch):
+    monkeypatch.setenv("WANE_DEBUG", "1")
+    with pytest.raises(ValueError, match="unknown experiment"):
+        command("run", "q_lambda")
+
+
+def test_settings_are_options_and_nested_ones_too(command, tmp_path):
+    words = ["--chunks", 3, "--agent.drift", 0.25, "--lambdas", 0.25, 0.5, "--seeds", 2, "--out", tmp_path]
+    assert command("run", "--scale", "paper", NAME, *words)[0] == 0
+    (folder,) = (tmp_path / "paper").iterdir()
+    assert folder.name == f"{NAME}+seeds=2+chunks=3+agent.drift=0.25+lambdas=0.25,0.5"
+    record = json.loads((folder / "run.json").read_text())
+    assert record["changed"] == {"seeds": 2, "chunks": 3, "agent.drift": 0.25, "lambdas": [0.25, 0.5]}
+    assert record["settings"]["agent"] == {"drift": 0.25, "moves": 4}
+
+
+@pytest.mark.parametrize(("scale", "seeds"), [("quick", 3), ("paper", 6)])
+def test_help_shows_the_settings_of_an_experiment_at_its_scale(command, scale, seeds):
+    status, out, _ = command("run", NAME, "--scale", scale, "--help")
     assert status == 0
+    for words in ("A walk. Walks with a drift get away.", "--chunks", "how many chunks to walk", "--resume"):
+        assert words in out
+    for words in ("--agent.drift", "what every chunk adds", "--scale", f"(default: {scale})", "--launcher", "--out"):
+        assert words in out
+    assert f"(default: {seeds})" in out
+
+
+@pytest.mark.parametrize("name", cli.COMMANDS)
+def test_every_command_has_help(command, name, only_sample):
+    status, out, _ = command(name, "--help")
+    assert status == 0
+    assert name in out
+    assert cli.COMMANDS[name].__doc__
+
+
+def test_run_without_a_name_lists_the_experiments(command, only_sample):
+    for words in (["run"], ["run", "--help"]):
+        status, out, _ = command(*words)
+        assert status == 0
+        assert NAME in out
+        assert "A walk" in out
+        assert "wane run NAME" in out
+
+
+def test_reproduce_report_list_and_show(command, tmp_path, only_sample):
+    status, out, errors = command("reproduce", "--only", NAME, "--out", tmp_path)
+    assert status == 0, errors
     assert "report.html" in out
-    assert "errata: 12 of 12 claims hold" in out
-    written = (tmp_path / "quick" / "errata" / "run.json").stat().st_mtime_ns
-    status, out, _ = command("reproduce", "--only", "diminishing", "errata", "--out", tmp_path)
-    assert out.count("already there") == 2
-    assert (tmp_path / "quick" / "errata" / "run.json").stat().st_mtime_ns == written
-    page = (tmp_path / "report.html").read_text()
-    assert "What does not hold as printed" in page
-    assert "not run" in page
+    assert f"{NAME}: 1 of 1 claims hold" in out
+    run = tmp_path / "quick" / NAME / "run.json"
+    written = run.stat().st_mtime_ns
+    status, out, _ = command("reproduce", "--only", NAME, NAME, "--out", tmp_path)
+    assert out.count("already there") == 1
+    assert run.stat().st_mtime_ns == written
+    before = contents(tmp_path)
     _, out, _ = command("list", "--out", tmp_path)
-    assert out.count("quick") == 2
-    _, out, _ = command("show", "errata", "--out", tmp_path)
+    assert out.count("quick") == 1
+    _, out, _ = command("show", NAME, "--out", tmp_path)
     assert "figure.png" in out
-    assert "subadditivity" in out
-    _, out, _ = command("show", "toy", "--out", tmp_path)
-    assert "not run yet: wane run toy" in out
+    assert "Walks with a drift get away." in out
+    _, out, _ = command("show", NAME, "--scale", "paper", "--out", tmp_path)
+    assert f"not run yet: wane run {NAME} --scale paper" in out
+    status, out, _ = command("evaluate", tmp_path / "quick" / NAME)
+    assert status == 0
+    assert out.count("wane evaluate") == 3
+    assert contents(tmp_path) == before  # these commands only read
+
+
+def test_reading_commands_mend_nothing(command, tmp_path, only_sample):
+    """A run that was killed while its results were moved into place is mended by runs, not by readers."""
+    run = tmp_path / "quick" / NAME
+    (run / ".ready").mkdir(parents=True)
+    (run / ".ready" / "run.json").write_text("{}")
+    before = contents(tmp_path)
+    for words in (["list"], ["show", NAME]):
+        assert command(*words, "--out", tmp_path)[0] == 0
+        assert contents(tmp_path) == before
+    assert command("report", "--out", tmp_path)[0] == 0
+    assert set(contents(tmp_path)) == {*before, str(tmp_path / "report.html")}
 
 
 def test_errata_command(command):
@@ -220,6 +257,74 @@ def test_errata_command(command):
     assert "FAILS" not in out
 
 
-def test_public_names_are_documented():
-    for name in wane.__all__:
-        assert getattr(wane, name).__doc__, name
+@pytest.fixture(scope="module")
+def agent(tmp_path_factory) -> Path:
+    """A folder with a saved agent that has learned a little."""
+    world, config = worlds.make("toy"), q_lambda.Config(episodes=20)
+    state, _ = q_lambda.train(jax.random.key(0), world, config)
+    return Trained("q_lambda", world, config, state).save(tmp_path_factory.mktemp("agent"))
+
+
+def rows(out: str) -> dict[str, list[str]]:
+    """The lines of a table in the terminal, by their first column."""
+    lines = [line.split("│")[1:-1] for line in out.splitlines() if line.count("│") == 4]
+    return {name.strip(): [cell.strip() for cell in cells] for name, *cells in lines}
+
+
+def test_evaluate_tells_what_an_agent_earns(command, agent):
+    before = contents(agent)
+    status, out, errors = command("evaluate", agent, "--episodes", 50, "--seed", 3)
+    assert status == 0, errors
+    assert "q_lambda, 50 episodes" in out
+    trained, keys = load(agent), jax.random.split(jax.random.key(3), 50)
+    _, played = jax.vmap(trained.play)(keys)
+    expected = {"discounted return": played.value, "sum of rewards": played.rewards.sum(1), "steps": played.live.sum(1)}
+    for name, values in expected.items():
+        mean, error = rows(out)[name]
+        assert float(mean) == pytest.approx(float(values.mean()), rel=1e-3)
+        assert float(error) == pytest.approx(float(values.std(ddof=1)) / 50**0.5, rel=0.05, abs=1e-12)
+    best = float(rows(out)["best possible return"][0])
+    assert best == pytest.approx(float(trained.world.start @ trained.world.optimum().values), rel=1e-3)
+    assert best >= float(played.value.mean()) - 1e-3
+    assert contents(agent) == before  # nothing is written that was not asked for
+
+
+def test_evaluate_in_another_world_and_as_a_film(command, agent, tmp_path, monkeypatch):
+    world = dataclasses.replace(worlds.make("toy"), horizon=7, depletion=wane.TimeElapsed(0.5, 0.1))
+
+    def film(self, episode, path):
+        path.write_text(f"{self.horizon} {episode.actions.shape}")
+
+    monkeypatch.setattr(worlds.World, "film", film, raising=False)
+    monkeypatch.setattr(worlds, "make", lambda name: world)
+    words = ["--world", "toy", "--episodes", 1, "--film", tmp_path / "film.gif"]
+    status, out, errors = command("evaluate", agent, *words)
+    assert status == 0, errors
+    assert rows(out)["steps"][0] == "7"
+    assert rows(out)["best possible return"][0] == "cannot be computed"
+    assert rows(out)["discounted return"][1] == "one episode has none"
+    assert (tmp_path / "film.gif").read_text() == "7 (7,)"
+
+
+def test_evaluate_names_what_is_wrong(command, agent, tmp_path):
+    status, _, errors = command("evaluate", agent, "--episodes", 0)
+    assert status == 1
+    assert "--episodes is a number from 1 on, got 0" in errors
+    status, _, errors = command("evaluate", agent, "--world", "nowhere")
+    assert status == 1
+    assert "nowhere" in errors
+    shutil.copytree(agent, tmp_path / "damaged")
+    (tmp_path / "damaged" / "params.safetensors").write_bytes(b"half")
+    status, _, errors = command("evaluate", tmp_path / "damaged")
+    assert status == 1
+    assert "params.safetensors is damaged" in errors
+
+
+def test_kept_results_are_those_of_the_package(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert Path(wane.__file__).parent / "results" == cli.KEPT
+    assert (cli.KEPT / "paper").is_dir()
+
+
+def test_the_sample_fits_the_contract():
+    assert experiments.find(NAME) is EXPERIMENT

@@ -15,7 +15,7 @@ EVERY = [
     wane.FirstVisits(3),
     wane.Hyperbolic(2.0),
     wane.PowerLaw(1.5),
-    wane.Sequence([1.0, 0.5, 0.7], tail=0.1),
+    wane.Listed([1.0, 0.5, 0.7], tail=0.1),
     wane.TimeElapsed(0.5, 0.3),
     wane.EligibilityTrace(0.5, 0.6),
     wane.EligibilityTrace(0.5, 0.6, form="representation"),
@@ -43,7 +43,7 @@ def test_curves_by_hand():
     np.testing.assert_allclose(curve(wane.FirstVisits(2)), [1, 1, 0, 0])
     np.testing.assert_allclose(curve(wane.Hyperbolic(2.0)), [1, 1 / 3, 1 / 5, 1 / 7])
     np.testing.assert_allclose(curve(wane.PowerLaw(2.0)), [1, 1 / 4, 1 / 9, 1 / 16])
-    np.testing.assert_allclose(curve(wane.Sequence([3.0, -1.0], tail=0.5)), [3, -1, 0.5, 0.5])
+    np.testing.assert_allclose(curve(wane.Listed([3.0, -1.0], tail=0.5)), [3, -1, 0.5, 0.5])
 
 
 def test_replenishing_schemes_as_the_paper_draws_them():
@@ -90,21 +90,29 @@ def test_generating_function_is_the_power_series(depletion):
     np.testing.assert_allclose(jitted, series, rtol=1e-12, atol=1e-13)
 
 
-@pytest.mark.parametrize("gap", [0.9, 0.1, 1e-3, 1e-7, 1e-11])
-def test_special_functions_near_certain_return(gap):
-    """Where x rounds to 1, `gap` still carries the answer."""
+@pytest.mark.parametrize("escape", [0.9, 0.1, 1e-3, 1e-7, 1e-11])
+def test_special_functions_near_certain_return(escape):
+    """Where x rounds to 1, `escape` still carries the answer."""
     mpmath.mp.dps = 40
-    x = 1 - mpmath.mpf(gap)
+    x = 1 - mpmath.mpf(escape)
     for k in (0.1, 1.0, 4.0):
         exact = mpmath.hyp2f1(1, 1 / mpmath.mpf(k), 1 + 1 / mpmath.mpf(k), x)
-        np.testing.assert_allclose(wane.Hyperbolic(k).generating_function(1 - gap, gap=gap), float(exact), rtol=1e-12)
+        np.testing.assert_allclose(
+            wane.Hyperbolic(k).generating_function(1 - escape, escape=escape), float(exact), rtol=1e-12
+        )
     for p in (0.05, 0.5, 1.0, 3.0):
         exact = mpmath.re(mpmath.polylog(p, x)) / x
-        np.testing.assert_allclose(wane.PowerLaw(p).generating_function(1 - gap, gap=gap), float(exact), rtol=1e-12)
-    exact = 1 / mpmath.mpf(gap)
-    np.testing.assert_allclose(wane.Geometric(1.0).generating_function(1 - gap, gap=gap), float(exact), rtol=1e-12)
+        np.testing.assert_allclose(
+            wane.PowerLaw(p).generating_function(1 - escape, escape=escape), float(exact), rtol=1e-12
+        )
+    exact = 1 / mpmath.mpf(escape)
     np.testing.assert_allclose(
-        wane.FirstVisits(10**6).generating_function(1 - gap, gap=gap), float((1 - x**10**6) / gap), rtol=1e-9
+        wane.Geometric(1.0).generating_function(1 - escape, escape=escape), float(exact), rtol=1e-12
+    )
+    np.testing.assert_allclose(
+        wane.FirstVisits(10**6).generating_function(1 - escape, escape=escape),
+        float((1 - x**10**6) / escape),
+        rtol=1e-9,
     )
 
 
@@ -113,11 +121,11 @@ def test_certain_return_is_finite_just_if_the_curve_sums():
         (wane.Geometric(0.5), 2.0),
         (wane.FirstVisits(3), 3.0),
         (wane.PowerLaw(2.0), np.pi**2 / 6),
-        (wane.Sequence([1.0, 0.5]), 1.5),
+        (wane.Listed([1.0, 0.5]), 1.5),
         (wane.Geometric(1.0), np.inf),
         (wane.Hyperbolic(1.0), np.inf),
         (wane.PowerLaw(1.0), np.inf),
-        (wane.Sequence([1.0], tail=0.1), np.inf),
+        (wane.Listed([1.0], tail=0.1), np.inf),
     ]:
         np.testing.assert_allclose(depletion.generating_function(1.0), total, rtol=1e-12)
 
@@ -127,7 +135,7 @@ def test_parameters_for_each_site():
     depletion = wane.Geometric(lam)
     np.testing.assert_allclose(depletion.worth(np.array([2, 2, 2])), lam**2)
     np.testing.assert_allclose(depletion.at_sites([2, 0]).lam, [1.0, 0.0])
-    assert wane.Sequence([1.0, 0.5]).at_sites([0]).values == (1.0, 0.5)
+    assert wane.Listed([1.0, 0.5]).at_sites([0]).values == (1.0, 0.5)
     for kind in (wane.Hyperbolic, wane.PowerLaw):
         both = kind(np.array([0.5, 2.0])).generating_function(np.array([0.3, 0.8]))
         np.testing.assert_allclose(both, [kind(0.5).generating_function(0.3), kind(2.0).generating_function(0.8)])
@@ -171,7 +179,7 @@ def test_a_curve_without_closed_form_is_summed():
     with pytest.raises(ValueError, match="Bored has no closed form.*discount 1"):
         Bored().generating_function(1.0)
     with pytest.raises(ValueError, match="would take .* terms"):
-        Bored().generating_function(1 - 1e-9, gap=1e-9)
+        Bored().generating_function(1 - 1e-9, escape=1e-9)
     with pytest.raises(ValueError, match=r"Gain\.worth reaches 2, above its bound 1"):
         Gain().generating_function(0.5)
 
@@ -195,15 +203,16 @@ def test_counts_do_not_wrap_round():
         (lambda: wane.FirstVisits(-1), r"FirstVisits\(n\) must lie in \[0, ∞\), got -1"),
         (lambda: wane.Hyperbolic(np.inf), r"Hyperbolic\(k\) must lie in \[0, ∞\), got inf"),
         (lambda: wane.PowerLaw(0.0), r"PowerLaw\(p\) must lie in \[0.05, ∞\).*use Geometric\(1.0\)"),
-        (lambda: wane.Sequence([]), "non-empty list"),
-        (lambda: wane.Sequence([1.0, np.nan]), r"Sequence\(values\)\[1\]"),
-        (lambda: wane.Sequence([1.0], tail=np.inf), "tail"),
+        (lambda: wane.Listed([]), "non-empty list"),
+        (lambda: wane.Listed([1.0, np.nan]), r"Listed\(values\)\[1\]"),
+        (lambda: wane.Listed([1.0], tail=np.inf), "tail"),
         (lambda: wane.TimeElapsed(0.5, 0.0), "rate"),
         (lambda: wane.EligibilityTrace(0.5, 1.5), "regrow"),
         (lambda: wane.EligibilityTrace(0.5, 0.5, form="omega"), "form is"),  # pyright: ignore
         (lambda: wane.TotalTime(0.5, 0.0), "regrow"),
     ],
 )
+@pytest.mark.usefixtures("unchecked_types")
 def test_bad_parameters(make, message):
     with pytest.raises(ValueError, match=message):
         make()

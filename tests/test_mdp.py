@@ -105,7 +105,7 @@ def test_bad_kernels_are_named(form, kernel, message):
 def test_other_bad_kernels():
     with pytest.raises(ValueError, match="at least one state"):
         check_kernel(np.zeros((0, 0)))
-    with pytest.raises(TypeError, match="real numbers, this one has dtype complex128"):
+    with pytest.raises(TypeError, match="real numbers, but this one has dtype complex128"):
         check_kernel(np.eye(2) * 1j)
     with pytest.raises(ValueError, match=r"got shape \(3,\)"):
         check_kernel(np.ones(3))
@@ -151,6 +151,7 @@ def test_bad_policies(policy, message):
         wane.MDP(TABLE).under(policy)
 
 
+@pytest.mark.usefixtures("unchecked_types")
 def test_discounts_and_sites():
     assert check_discount(1) == 1.0
     for bad in (1.5, -0.1, np.nan, [0.5, 0.5]):

@@ -1,31 +1,33 @@
-"""Reinforcement learning when rewards wear off."""
+"""Reinforcement learning when rewards wear off.
 
-from wane import agents, exact, foraging, worlds
-from wane.depletion import (
-    Depletion,
-    Diminishing,
-    FirstVisits,
-    Geometric,
-    Hyperbolic,
-    PowerLaw,
-    Sequence,
-)
-from wane.exact.iterate import iterate
-from wane.exact.occupancy import equivalent_rewards, from_lambda_representation, lambda_derivative
-from wane.exact.optimum import optimum
-from wane.exact.patches import patch_representation
-from wane.exact.representation import (
-    Representation,
-    evaluate,
-    first_occupancy_representation,
-    lambda_representation,
-    n_occupancy_representation,
-    representation,
-    successor_representation,
-)
-from wane.exact.solve import InaccurateSolve
-from wane.mdp import MDP
-from wane.regrowth import EligibilityTrace, TimeElapsed, TotalTime
+A name loads its module when it is used for the first time, so `import wane` itself takes milliseconds.
+"""
+
+import sys
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from wane.lazy import attach
+
+if TYPE_CHECKING:
+    from wane import agents, exact, experiments, foraging, worlds
+    from wane.depletion import Depletion, Diminishing, FirstVisits, Geometric, Hyperbolic, Listed, PowerLaw
+    from wane.exact.bellman import iterate
+    from wane.exact.occupancy import equivalent_rewards, from_lambda_representation, lambda_derivative
+    from wane.exact.patches import patch_representation
+    from wane.exact.planning import optimum
+    from wane.exact.representations import (
+        Representation,
+        evaluate,
+        first_occupancy_representation,
+        lambda_representation,
+        n_occupancy_representation,
+        representation,
+        successor_representation,
+    )
+    from wane.exact.solve import InaccurateSolve
+    from wane.mdp import MDP
+    from wane.regrowth import EligibilityTrace, TimeElapsed, TotalTime
 
 __version__ = "0.1.0"
 
@@ -38,15 +40,16 @@ __all__ = [
     "Geometric",
     "Hyperbolic",
     "InaccurateSolve",
+    "Listed",
     "PowerLaw",
     "Representation",
-    "Sequence",
     "TimeElapsed",
     "TotalTime",
     "agents",
     "equivalent_rewards",
     "evaluate",
     "exact",
+    "experiments",
     "first_occupancy_representation",
     "foraging",
     "from_lambda_representation",
@@ -60,3 +63,9 @@ __all__ = [
     "successor_representation",
     "worlds",
 ]
+
+__getattr__, __dir__ = attach(__name__)
+
+if "gymnasium" in sys.modules:
+    # Whoever uses Gymnasium expects the ids of our environments after `import wane`; this module registers them.
+    import_module("wane.worlds.gym")

@@ -1,11 +1,11 @@
-"""Kernels and policies, checked at the door.
+"""Kernels and policies, checked when they enter the package.
 
-An `MDP` is p(s'|s,a) and nothing else: rewards, sites and depletions come later. Under a policy it becomes a kernel
+An `MDP` holds p(s'|s, a) and nothing else: rewards, sites and depletions come later. Under a policy it becomes a kernel
 
     P(s, s') = Σₐ π(a|s) p(s'|s, a),
 
-which is what everything in `wane.exact` takes. A row of a kernel sums to one, or it is all zero: then the episode
-ends in that state. Sparse input stays sparse.
+which is what everything in `wane.exact` takes. A row of a kernel sums to one, or it is all zero if the episode ends in
+that state. Sparse input stays sparse.
 
     >>> walk = MDP(np.array([[0, 1], [0, 2], [1, 2]]))      # next state of (state, action): left and right on a line
     >>> walk.under([1, 1, 0]).toarray()                     # a policy by its actions
@@ -15,35 +15,38 @@ ends in that state. Sparse input stays sparse.
 """
 
 from collections.abc import Iterable
-from functools import partial
+from functools import cached_property
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Bool, Float, Int
 from scipy import sparse
 from scipy.linalg import blas as _blas
+from scipy.sparse.csgraph import breadth_first_order
 
 from wane.depletion import is_traced
+from wane.types import AnyArray, ArrayLike, Integer, Kernel, KernelLike, Scalar
 
-EXACTLY = partial(jax.default_matmul_precision, "highest")
-"""for products of probabilities in JAX, whose default on some GPUs rounds factors to ten bits"""
-blas: Any = _blas  # its routines are made at import, unseen by type checkers
+Policy = Int[AnyArray, " states"] | Float[AnyArray, "states actions"]
+"""A policy that has been checked: an action for each state, or a probability for each state and action."""
+blas: Any = _blas  # SciPy makes its routines at import, so type checkers do not see them.
 ROW_TOLERANCE = 1e-8
-"""how far a row may sum from one; JAX kernels in single precision get 1e-5"""
+"""How far the sum of a row may be from one. Kernels in single precision get 1e-5."""
 
 
 class MDP:
-    """Transitions of a finite MDP, from any of
+    """The transitions of a finite MDP. They are given as one of
 
     - a dense array (states, actions, states), NumPy or JAX;
     - a sequence of sparse (states, states) matrices, one for each action;
     - an integer table (states, actions) of next states, for deterministic worlds;
-    - a Gymnasium environment that publishes `P`, as the toy-text ones do. A state that is entered by an ending
-      transition ends the episode: its row is zero.
+    - a Gymnasium environment that publishes `P`, as the toy-text ones do. A state that an ending transition enters ends
+      the episode: its row is zero.
     """
 
-    def __init__(self, transitions: Any):
+    def __init__(self, transitions: Any) -> None:
         if hasattr(transitions, "unwrapped"):
             transitions = _from_gymnasium(transitions)
         if isinstance(transitions, np.ndarray | jax.Array) and transitions.ndim == 2:
@@ -59,65 +62,89 @@ class MDP:
         kind = "dense" if self._dense is not None else "sparse"
         return f"MDP({self.n_states} states, {self.n_actions} actions, {kind})"
 
-    def action(self, a: int) -> Any:
-        """The kernel of always taking action `a`."""
-        return self._dense[:, a] if self._dense is not None else self._sparse[a]
+    @cached_property
+    def _stacked(self) -> Any:
+        """The sparse transitions as one CSR array: row s · actions + a is p(·|s, a). One product serves all actions."""
+        by_action: Any = sparse.vstack(self._sparse, format="csr")
+        order = np.arange(self.n_states)[:, None] + self.n_states * np.arange(self.n_actions)
+        stacked = by_action[order.ravel()]
+        stacked.sum_duplicates()
+        return stacked
 
-    def under(self, policy: Any) -> Any:
-        """The kernel under a policy: an action for each state, or a probability for each state and action."""
-        policy = check_policy(policy, self.n_states, self.n_actions)
+    def action(self, a: Integer) -> Kernel:
+        """Return the kernel of always taking action `a`."""
+        return self._dense[:, a] if self._dense is not None else self._sparse[int(a)]
+
+    def under(self, policy: ArrayLike) -> Kernel:
+        """Return the kernel under a policy: an action for each state, or a probability for each state and action."""
+        checked: Any = check_policy(policy, self.n_states, self.n_actions)
+        states = np.arange(self.n_states)
         if self._dense is not None:
-            if policy.ndim == 1:
-                return self._dense[np.arange(self.n_states), policy]
-            xp = jnp if isinstance(policy, jax.Array) else np
-            with EXACTLY():
-                return xp.einsum("sa,sat->st", policy, self._dense)
-        weights = policy if policy.ndim == 2 else np.eye(self.n_actions)[policy]
-        parts = (sparse.diags_array(np.asarray(weights)[:, a]) @ p for a, p in enumerate(self._sparse))
-        kernel = sparse.csr_array(sum(parts, start=sparse.csr_array((self.n_states, self.n_states))))
+            if checked.ndim == 1:
+                return self._dense[states, checked]
+            if isinstance(checked, jax.Array) or isinstance(self._dense, jax.Array):
+                return jnp.einsum("sa,sat->st", checked, self._dense, precision="highest")
+            return np.einsum("sa,sat->st", checked, self._dense)
+        checked = np.asarray(checked)
+        if checked.ndim == 1:
+            kernel = self._stacked[states * self.n_actions + checked]
+        else:
+            size = checked.size
+            starts = np.arange(0, size + 1, self.n_actions)
+            weights = sparse.csr_array((checked.ravel(), np.arange(size), starts), shape=(self.n_states, size))
+            kernel = sparse.csr_array(weights @ self._stacked)
+            kernel.sort_indices()
         kernel.eliminate_zeros()
         return kernel
 
-    def backup(self, values: Any) -> Any:
-        """E[values(s₁) | s, a] for values of shape (states, …): an array (states, actions, …)."""
+    def backup(self, values: Float[AnyArray, " states *rest"]) -> Float[AnyArray, "states actions *rest"]:
+        """Return E[values(s₁) | s, a] for each state and action."""
         if self._dense is not None:
-            xp = jnp if isinstance(values, jax.Array) or isinstance(self._dense, jax.Array) else np
-            with EXACTLY():
-                return xp.tensordot(self._dense, values, axes=(2, 0))
+            if isinstance(values, jax.Array) or isinstance(self._dense, jax.Array):
+                return jnp.tensordot(self._dense, values, axes=(2, 0), precision="highest")
+            return np.tensordot(self._dense, values, axes=(2, 0))
         flat = np.asarray(values).reshape(self.n_states, -1)
-        stacked = np.stack([p @ flat for p in self._sparse], axis=1)
-        return stacked.reshape(self.n_states, self.n_actions, *np.shape(values)[1:])
+        return (self._stacked @ flat).reshape(self.n_states, self.n_actions, *np.shape(values)[1:])
 
-    def backup_at(self, states: np.ndarray, columns: Any) -> Any:
-        """E[columns(s₁, i) | states[i], a] for columns of shape (states, k): an array (k, actions)."""
+    def backup_at(
+        self, states: Int[np.ndarray, " sites"], columns: Float[AnyArray, "states sites"]
+    ) -> Float[AnyArray, "sites actions"]:
+        """Return E[columns(s₁, i) | states[i], a] for each i and action: one state for each column."""
         if self._dense is not None:
-            xp = jnp if isinstance(columns, jax.Array) or isinstance(self._dense, jax.Array) else np
-            with EXACTLY():
-                return xp.einsum("iat,ti->ia", self._dense[states], columns)
-        columns = np.asarray(columns).T
-        return np.stack([np.asarray(p[states].multiply(columns).sum(1)).ravel() for p in self._sparse], axis=1)
+            if isinstance(columns, jax.Array) or isinstance(self._dense, jax.Array):
+                return jnp.einsum("iat,ti->ia", self._dense[states], columns, precision="highest")
+            return np.einsum("iat,ti->ia", self._dense[states], columns)
+        rows = self._stacked[(states[:, None] * self.n_actions + np.arange(self.n_actions)).ravel()]
+        row = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
+        terms = rows.data * np.asarray(columns)[rows.indices, row // self.n_actions]
+        return np.bincount(row, terms, minlength=rows.shape[0]).reshape(len(states), self.n_actions)
 
 
-def check_kernel(kernel: Any) -> Any:
-    """A kernel ready for use: a float64 array, a CSR array, or a JAX array. The first bad row is named."""
+def check_kernel(kernel: KernelLike) -> Kernel:
+    """Return a kernel that is ready for use: a float64 array, a CSR array, or a JAX array.
+
+    Raises a ValueError that names the first bad row, or a TypeError if this is no matrix of real numbers.
+    """
     if isinstance(kernel, jax.Array):
         _check_square(kernel.shape)
         if not is_traced(kernel):
             _check_rows(np.asarray(kernel, np.float64), tolerance=_tolerance(kernel.dtype))
         return kernel
     if isinstance(kernel, MDP):
-        raise TypeError("an MDP needs a policy to be a kernel: pass mdp.under(policy)")
-    tidy = kernel if sparse.issparse(kernel) else np.asarray(kernel)
+        raise TypeError("an MDP becomes a kernel under a policy: pass mdp.under(policy)")
+    tidy: Any = kernel if sparse.issparse(kernel) else np.asarray(kernel)
     if tidy.dtype.kind not in "fiub":
-        raise TypeError(f"a kernel holds real numbers, this one has dtype {tidy.dtype}")
+        raise TypeError(f"a kernel holds real numbers, but this one has dtype {tidy.dtype}")
     _check_square(tidy.shape)
     if sparse.issparse(kernel):
-        return _check_rows(sparse.csr_array(kernel, dtype=np.float64), tolerance=_tolerance(tidy.dtype))
+        ready = isinstance(tidy, sparse.csr_array) and tidy.dtype == np.float64
+        checked = tidy if ready else sparse.csr_array(tidy, dtype=np.float64)
+        return _check_rows(checked, tolerance=_tolerance(tidy.dtype))
     return _check_rows(np.ascontiguousarray(tidy, dtype=np.float64), tolerance=_tolerance(tidy.dtype))
 
 
-def check_discount(discount: Any) -> Any:
-    """γ, known to lie in [0, 1] unless JAX is tracing it."""
+def check_discount(discount: Scalar) -> Any:
+    """Return γ. Raises a ValueError if it lies outside [0, 1], unless JAX is tracing it."""
     if (type(discount) is float and 0 <= discount <= 1) or is_traced(discount):
         return discount
     if np.ndim(discount) != 0 or not 0 <= float(discount) <= 1:
@@ -125,10 +152,14 @@ def check_discount(discount: Any) -> Any:
     return discount if isinstance(discount, jax.Array) else float(discount)
 
 
-def check_sites(sites: Any, n_states: int) -> np.ndarray:
-    """Sites as an array of distinct state numbers; None is all states, and a boolean mask is understood."""
+def check_sites(sites: ArrayLike | None, n_states: Integer) -> Int[np.ndarray, " sites"]:
+    """Return the sites as an array of distinct state numbers.
+
+    None stands for all states, and a boolean mask over the states is understood. Raises a ValueError that names the
+    site that is unknown or listed twice.
+    """
     if sites is None:
-        return np.arange(n_states)
+        return np.arange(int(n_states))
     sites = np.atleast_1d(np.asarray(sites))
     if sites.dtype == bool:
         if sites.shape != (n_states,):
@@ -143,34 +174,52 @@ def check_sites(sites: Any, n_states: int) -> np.ndarray:
     outside = (sites < 0) | (sites >= n_states)
     if outside.any():
         raise ValueError(f"unknown site {sites[outside][0]}: states are numbered 0 to {n_states - 1}")
-    if len(np.unique(sites)) < len(sites):
-        raise ValueError(f"site {_first_repeated(sites)} is listed twice: name each site once")
+    values, counts = np.unique(sites, return_counts=True)
+    if len(values) < len(sites):
+        raise ValueError(f"site {values[counts > 1][0]} is listed twice: name each site once")
     return sites
 
 
-def check_policy(policy: Any, n_states: int, n_actions: int) -> Any:
-    """A policy as integer actions (states,) or probabilities (states, actions)."""
-    policy = policy if isinstance(policy, jax.Array) else np.asarray(policy)
-    if policy.shape == (n_states,) and jnp.issubdtype(policy.dtype, jnp.integer):
-        outside = np.flatnonzero((policy < 0) | (policy >= n_actions)) if not is_traced(policy) else []
+def check_policy(policy: ArrayLike, n_states: Integer, n_actions: Integer) -> Policy:
+    """Return a policy as integer actions (states,) or as probabilities (states, actions).
+
+    Raises a ValueError that names the first state whose action or probabilities are wrong.
+    """
+    given: Any = policy if isinstance(policy, jax.Array) else np.asarray(policy)
+    if given.shape == (n_states,) and jnp.issubdtype(given.dtype, jnp.integer):
+        outside = np.flatnonzero((given < 0) | (given >= n_actions)) if not is_traced(given) else []
         if len(outside):
             s = outside[0]
-            raise ValueError(f"the policy takes action {policy[s]} in state {s}: actions are 0 to {n_actions - 1}")
-        return policy
-    if policy.shape == (n_states, n_actions):
-        if not is_traced(policy):
-            sound = np.asarray(policy, dtype=np.float64)
-            sound = _check_rows(sound, "policy", may_end=False, tolerance=_tolerance(policy.dtype))
-            return policy if isinstance(policy, jax.Array) else sound
-        return policy
+            raise ValueError(f"the policy takes action {given[s]} in state {s}: actions are 0 to {n_actions - 1}")
+        return given
+    if given.shape == (n_states, n_actions):
+        if is_traced(given):
+            return given
+        checked = np.asarray(given, dtype=np.float64)
+        checked = _check_rows(checked, "policy", may_end=False, tolerance=_tolerance(given.dtype))
+        return given if isinstance(given, jax.Array) else checked
     raise ValueError(
         f"a policy is an integer action for each of {n_states} states, or probabilities of shape "
-        f"({n_states}, {n_actions}); got {policy.dtype} of shape {policy.shape}"
+        f"({n_states}, {n_actions}); got {given.dtype} of shape {given.shape}"
     )
 
 
+def reachable(graph: Any, sources: Int[np.ndarray, " sources"]) -> Bool[np.ndarray, " states"]:
+    """Return a mask of the states to which a path leads from any of the sources (these included).
+
+    `graph` is a sparse array (states, states) whose stored entries are edges from row to column.
+    """
+    n = graph.shape[0]
+    # One more node, with an edge to every source, turns the search from many sources into a search from one.
+    root = sparse.csr_array((np.ones(len(sources)), (np.zeros(len(sources), int), sources)), shape=(1, n))
+    extended = sparse.block_array([[graph, None], [root, sparse.csr_array((1, 1))]], format="csr")
+    found = np.zeros(n + 1, bool)
+    found[breadth_first_order(extended, n, return_predecessors=False)] = True
+    return found[:n]
+
+
 def _shape(matrix: Any) -> tuple[int, ...]:
-    """The shape of a sparse matrix, which SciPy's annotations leave open."""
+    """Return the shape of a sparse matrix, which SciPy's annotations leave open."""
     return matrix.shape
 
 
@@ -184,25 +233,21 @@ def _tolerance(dtype: Any) -> float:
 
 
 def _check_rows(matrix: Any, what: str = "kernel", may_end: bool = True, tolerance: float = ROW_TOLERANCE) -> Any:
-    """Rows are probabilities: finite, not negative, summing to one (or, where an episode may end, all zero).
+    """Return the matrix if its rows are probabilities; raise a ValueError that names the first row that is not.
 
-    Rows that are off by more than rounding, but within the tolerance, are scaled: near discount 1 it matters.
+    Rows are finite, not negative, and sum to one (or are all zero, where an episode may end). Rows that are off by more
+    than rounding, but within the tolerance, are scaled, because near discount 1 the difference matters.
     """
     entries = matrix.data if sparse.issparse(matrix) else matrix
     sums = _row_sums(matrix)
-    off = sums - 1
+    deviation = sums - 1
     negative = entries.size and not entries.min() >= 0
-    if not negative and off.dot(off) <= 1e-28 * len(off):
+    if not negative and deviation.dot(deviation) <= 1e-28 * len(deviation):
         return matrix
     if negative or not entries.max(initial=0.0) <= 1 + tolerance:
-        bad = np.argwhere(~((entries >= 0) & (entries <= 1 + tolerance)))[0]
-        if sparse.issparse(matrix):
-            row = int(np.searchsorted(matrix.indptr, bad[0], side="right")) - 1
-            column, value = int(matrix.indices[bad[0]]), entries[bad[0]]
-        else:
-            (row, column), value = map(int, bad), entries[tuple(bad)]
+        row, column, value = _first_bad_entry(matrix, tolerance)
         raise ValueError(f"{what} row {row}, column {column} is {value:g}: probabilities lie in [0, 1]")
-    wrong = np.abs(off) > tolerance
+    wrong = np.abs(deviation) > tolerance
     if may_end and wrong.any():
         wrong &= sums != 0
     if wrong.any():
@@ -213,29 +258,36 @@ def _check_rows(matrix: Any, what: str = "kernel", may_end: bool = True, toleran
             f"{_others(wrong)}: rows must sum to 1{ends}"
         )
     scale = np.where(sums == 0, 1.0, sums)
-    return (
-        sparse.csr_array(sparse.diags_array(1 / scale) @ matrix) if sparse.issparse(matrix) else matrix / scale[:, None]
-    )
+    if sparse.issparse(matrix):
+        return sparse.csr_array(sparse.diags_array(1 / scale) @ matrix)
+    return matrix / scale[:, None]
 
 
-def _row_sums(matrix: Any) -> np.ndarray:
-    if isinstance(matrix, np.ndarray) and matrix.dtype == np.float64 and matrix.flags.c_contiguous:
-        # Faster than a sum over an axis.
-        return blas.dgemv(1.0, matrix.T, np.ones(matrix.shape[1]), trans=1)
-    return np.asarray(matrix.sum(axis=1, dtype=np.float64)).ravel()
+def _first_bad_entry(matrix: Any, tolerance: float) -> tuple[int, int, float]:
+    """Return row, column and value of the first entry that is no probability."""
+    entries = matrix.data if sparse.issparse(matrix) else matrix
+    bad = np.argwhere(~((entries >= 0) & (entries <= 1 + tolerance)))[0]
+    if sparse.issparse(matrix):
+        row = int(np.searchsorted(matrix.indptr, bad[0], side="right")) - 1
+        return row, int(matrix.indices[bad[0]]), float(entries[bad[0]])
+    return int(bad[0]), int(bad[1]), float(entries[tuple(bad)])
 
 
-def _others(wrong: np.ndarray) -> str:
+def _row_sums(matrix: Any) -> Float[np.ndarray, " rows"]:
+    ones = np.ones(matrix.shape[1])
+    if sparse.issparse(matrix):
+        return matrix @ ones
+    if matrix.dtype == np.float64 and matrix.flags.c_contiguous:
+        return blas.dgemv(1.0, matrix.T, ones, trans=1)  # This is faster than a sum over an axis.
+    return matrix.sum(axis=1, dtype=np.float64)
+
+
+def _others(wrong: Bool[np.ndarray, " rows"]) -> str:
     count = int(wrong.sum()) - 1
     return f" (and {count} more such row{'s' if count > 1 else ''})" if count else ""
 
 
-def _first_repeated(sites: np.ndarray) -> int:
-    values, counts = np.unique(sites, return_counts=True)
-    return int(values[counts > 1][0])
-
-
-def _check_dense(transitions: Any) -> Any:
+def _check_dense(transitions: AnyArray) -> Any:
     shape = transitions.shape
     if transitions.ndim != 3 or shape[0] != shape[2] or min(shape) == 0:
         raise ValueError(f"dense transitions have shape (states, actions, states), got {shape}")
@@ -246,8 +298,8 @@ def _check_dense(transitions: Any) -> Any:
     return _check_action_rows(transitions)
 
 
-def _check_action_rows(transitions: np.ndarray) -> np.ndarray:
-    """A copy, checked, that nobody else can change."""
+def _check_action_rows(transitions: np.ndarray) -> Float[np.ndarray, "states actions states"]:
+    """Return a checked copy, which the caller cannot change later."""
     checked = np.array(transitions, dtype=np.float64, order="C")
     for a in range(transitions.shape[1]):
         checked[:, a] = _check_rows(checked[:, a], f"action {a}:", tolerance=_tolerance(transitions.dtype))
@@ -258,9 +310,8 @@ def _check_sparse_actions(matrices: Iterable[Any]) -> list[sparse.csr_array]:
     matrices = list(matrices)
     if not matrices or not all(sparse.issparse(p) for p in matrices):
         raise TypeError(
-            "transitions are a dense (states, actions, states) array, a list of one sparse (states, states) "
-            "matrix for each "
-            "action, an integer table (states, actions) of next states, or a Gymnasium environment with `P`"
+            "transitions are a dense (states, actions, states) array, a list with one sparse (states, states) matrix "
+            "for each action, an integer table (states, actions) of next states, or a Gymnasium environment with `P`"
         )
     checked = [sparse.csr_array(p, dtype=np.float64) for p in matrices]
     for a, p in enumerate(checked):
@@ -284,7 +335,7 @@ def _from_table(table: np.ndarray) -> list[sparse.csr_array]:
 
 
 def _from_gymnasium(env: Any) -> list[sparse.csr_array]:
-    """Transitions of a toy-text environment. States that an ending transition enters get zero rows."""
+    """Return the transitions of a toy-text environment. States that an ending transition enters get zero rows."""
     table = getattr(env.unwrapped, "P", None)
     if table is None:
         raise TypeError(
@@ -297,13 +348,16 @@ def _from_gymnasium(env: Any) -> list[sparse.csr_array]:
     s, a, t = entries[:, :3].astype(int).T
     probability, ends = entries[:, 3], entries[:, 4].astype(bool)
     n, n_actions = int(max(s.max(), t.max())) + 1, int(a.max()) + 1
-    last = np.zeros(n, bool)
-    last[t[ends]] = True
-    goes_on = ~last[s]
-    both = last[t] & ~ends & goes_on & _reached(env, s[goes_on], t[goes_on], n)[s]
+    final = np.zeros(n, bool)
+    final[t[ends]] = True
+    goes_on = ~final[s]
+    # Taxi numbers many states that no episode can reach; their transitions must not count as contradictions.
+    starts = np.flatnonzero(np.asarray(getattr(env.unwrapped, "initial_state_distrib", np.ones(n))) > 0)
+    edges = sparse.csr_array((np.ones(int(goes_on.sum())), (s[goes_on], t[goes_on])), shape=(n, n))
+    both = final[t] & ~ends & goes_on & reachable(edges, starts)[s]
     if both.any():
         raise ValueError(f"state {t[both][0]} is entered both by ending and by other transitions: give it two numbers")
-    probability = np.where(last[s], 0.0, probability)
+    probability = np.where(final[s], 0.0, probability)
     kernels = []
     for action in range(n_actions):
         mine = a == action
@@ -312,14 +366,3 @@ def _from_gymnasium(env: Any) -> list[sparse.csr_array]:
         kernel.eliminate_zeros()
         kernels.append(kernel)
     return kernels
-
-
-def _reached(env: Any, s: np.ndarray, t: np.ndarray, n: int) -> np.ndarray:
-    """Which states an episode can come to: Taxi numbers many that none can."""
-    reached = np.asarray(getattr(env.unwrapped, "initial_state_distrib", np.ones(n))) > 0
-    while True:
-        after = reached.copy()
-        after[t[reached[s]]] = True
-        if np.array_equal(after, reached):
-            return reached
-        reached = after

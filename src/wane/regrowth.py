@@ -1,21 +1,24 @@
 """Rewards that grow back: the paper's three replenishing schemes (its appendix J), as depletions.
 
-Where the paper's reward and its representation disagree, `form` says which is meant; the reward is the default.
+The paper's reward and its representation disagree for two of them. There `form` chooses which one is meant; the reward
+is the default.
 """
 
 from typing import Any, Literal, NamedTuple
 
 import equinox as eqx
 import numpy as np
+from jaxtyping import Float, Int
 
-from wane.depletion import Depletion, check_range, namespace, one_more, parameter
+from wane.depletion import Depletion, Memory, check_range, namespace, one_more, parameter
+from wane.types import AnyArray, Numbers
 
 
 class Elapsed(NamedTuple):
-    """Memory of `TimeElapsed`: the visits to a site, and how long ago the last one will be at the next step."""
+    """The memory of `TimeElapsed`: how often a site was visited, and how many steps ago the last visit was."""
 
-    visits: Any
-    steps: Any
+    visits: Int[AnyArray, "..."]
+    steps: Int[AnyArray, "..."]
 
 
 class TimeElapsed(Depletion):
@@ -27,37 +30,38 @@ class TimeElapsed(Depletion):
     lam: Any = parameter()
     rate: Any = parameter(1.0)
 
-    def __check_init__(self):
-        check_range("TimeElapsed(lam)", self.lam, 0, 1, "λ is the fraction of a reward that a visit leaves")
+    def __check_init__(self) -> None:
+        check_range("TimeElapsed(lam)", self.lam, 0, 1, "λ is the fraction of a reward that remains after a visit")
         check_range("TimeElapsed(rate=…)", self.rate, 1e-300, np.inf, "rate is how fast a reward grows back")
 
-    def initial(self, shape=()):
+    def initial(self, shape: tuple[int, ...] = ()) -> Elapsed:
         return Elapsed(np.zeros(shape, np.int64), np.ones(shape, np.int64))
 
-    def worth(self, memory):
+    def worth(self, memory: Elapsed) -> Any:
         return self.lam ** (memory.visits / (self.rate * memory.steps))
 
-    def visit(self, memory):
+    def visit(self, memory: Elapsed) -> Elapsed:
         return Elapsed(one_more(memory.visits), 0 * memory.steps + 1)
 
-    def wait(self, memory):
-        grown = one_more(memory.steps)
-        xp = namespace(memory.visits, grown)
-        return Elapsed(memory.visits, xp.where(memory.visits > 0, grown, memory.steps))
+    def wait(self, memory: Elapsed) -> Elapsed:
+        # Before the first visit the elapsed time does not matter; it stays 1, which keeps the number of memories small.
+        later = one_more(memory.steps)
+        xp = namespace(memory.visits, later)
+        return Elapsed(memory.visits, xp.where(memory.visits > 0, later, memory.steps))
 
 
 class EligibilityTrace(Depletion):
-    """1 − (1 − λ_d) e with e an eligibility trace of visits that decays by λ_r a step: the paper's second scheme.
+    """1 − (1 − λ_d) e, where e is an eligibility trace of visits that decays by λ_r a step: the paper's second scheme.
 
-    The paper's reward sums the trace over the visits before now, its Ω also over the present one, so that already the
-    first visit pays λ_d. `form="reward"` is the former, `form="representation"` the latter.
+    The paper's reward sums the trace over the visits before the present one. Its Ω includes the present visit, so that
+    already the first visit pays λ_d. `form="reward"` is the former, `form="representation"` the latter.
     """
 
     drop: Any = parameter()
     regrow: Any = parameter()
     form: Literal["reward", "representation"] = eqx.field(static=True, default="reward")
 
-    def __check_init__(self):
+    def __check_init__(self) -> None:
         check_range("EligibilityTrace(drop)", self.drop, 0, 1, "drop is the paper's λ_d")
         check_range("EligibilityTrace(regrow=…)", self.regrow, 0, 1, "regrow is the paper's λ_r")
         _check_form(self.form)
@@ -67,17 +71,17 @@ class EligibilityTrace(Depletion):
         longest = np.max(1 / np.maximum(1 - np.asarray(self.regrow, dtype=float), 1e-300))
         return float(max(1.0, np.max(1 - np.asarray(self.drop)) * longest))
 
-    def initial(self, shape=()):
+    def initial(self, shape: tuple[int, ...] = ()) -> Float[np.ndarray, "..."]:
         return np.zeros(shape)
 
-    def worth(self, memory):
-        now = 1.0 if self.form == "representation" else 0.0
-        return 1 - (1 - self.drop) * (memory + now)
+    def worth(self, memory: Memory) -> Any:
+        present = 1.0 if self.form == "representation" else 0.0
+        return 1 - (1 - self.drop) * (memory + present)
 
-    def visit(self, memory):
+    def visit(self, memory: Memory) -> Any:
         return self.regrow * (memory + 1)
 
-    def wait(self, memory):
+    def wait(self, memory: Memory) -> Any:
         return self.regrow * memory
 
 
@@ -92,37 +96,32 @@ class TotalTime(Depletion):
     regrow: Any = parameter()
     form: Literal["reward", "representation"] = eqx.field(static=True, default="reward")
 
-    def __check_init__(self):
+    def __check_init__(self) -> None:
         check_range("TotalTime(drop)", self.drop, 0, 1, "drop is the paper's λ_d")
         least = 1e-300 if self.form == "reward" else 0
-        check_range(
-            "TotalTime(regrow=…)",
-            self.regrow,
-            least,
-            1,
-            "regrow is the paper's λ_r; while away the reward is divided by it",
-        )
+        why = "regrow is the paper's λ_r; a step spent elsewhere divides the reward by it"
+        check_range("TotalTime(regrow=…)", self.regrow, least, 1, why)
         _check_form(self.form)
 
     @property
-    def growth(self) -> Any:
-        """q, the factor of a step spent elsewhere."""
+    def growth(self) -> Numbers:
+        """q, the factor of a step that is spent elsewhere."""
         return 1 / self.regrow if self.form == "reward" else self.regrow
 
     @property
     def bound(self) -> float:
         return float("inf") if np.any(np.asarray(self.growth) > 1) else 1.0
 
-    def initial(self, shape=()):
+    def initial(self, shape: tuple[int, ...] = ()) -> Float[np.ndarray, "..."]:
         return np.ones(shape)
 
-    def worth(self, memory):
+    def worth(self, memory: Memory) -> Any:
         return memory
 
-    def visit(self, memory):
+    def visit(self, memory: Memory) -> Any:
         return self.drop * memory
 
-    def wait(self, memory):
+    def wait(self, memory: Memory) -> Any:
         return self.growth * memory
 
 

@@ -6,14 +6,19 @@ import numpy as np
 import pytest
 
 import wane
-from wane.agents import fb_model, replay, zero_shot
-from wane.agents import forward_backward as fb
-from wane.agents.goals import returns, rollout, with_goals
-from wane.agents.replay import Transitions
+from wane.agents.common import replay
+from wane.agents.common.policy import Policy
+from wane.agents.common.rollout import play
+from wane.agents.forward_backward import acting, probing, training
+from wane.agents.forward_backward import loss as losses
+from wane.agents.forward_backward.config import LITERAL, Config, Schedule
+from wane.agents.forward_backward.loss import Batch, Step
+from wane.agents.forward_backward.networks import all_features, sample_z, softmax_policy
+from wane.agents.forward_backward.tasks import draw_tasks, random_goals, undiscounted_returns, with_rewards
 from wane.worlds import make
 
 WORLD = make("corridor", length=5, horizon=20)
-SMALL = fb.Config(
+SMALL = Config(
     dimension=8,
     width=32,
     depth=1,
@@ -23,7 +28,7 @@ SMALL = fb.Config(
     learning_rate=3e-3,
     polyak=0.8,
     memory=4000,
-    schedule=fb.Schedule(epochs=200, cycles=1, episodes=2, batches=10),
+    schedule=Schedule(epochs=200, cycles=1, episodes=2, batches=10),
 )
 F = jnp.array([[1.0, 2.0], [0.0, -1.0]])
 B = jnp.array([[1.0, 0.0], [1.0, 1.0]])
@@ -34,7 +39,9 @@ KEYS, LAMS = jax.random.split(KEY, 2), jnp.array([0.5, 1.0])
 @pytest.fixture(scope="module")
 def trained():
     """One run with λ = ½ and one with λ = 1, as one program."""
-    return jax.jit(jax.vmap(lambda key, lam: fb.train(key, WORLD, dataclasses.replace(SMALL, lam=lam))))(KEYS, LAMS)
+    return jax.jit(jax.vmap(lambda key, lam: training.train(key, WORLD, dataclasses.replace(SMALL, lam=lam))))(
+        KEYS, LAMS
+    )
 
 
 def pick(tree, i):
@@ -42,30 +49,30 @@ def pick(tree, i):
 
 
 def test_bellman_term_by_hand():
-    # F Bᵀ = [[1, 3], [0, −1]]; less ½ · ahead = [[0, 2], [0, −2]]; squares 0, 4, 0, 4; half of their mean is 1.
-    ahead = jnp.array([[2.0, 2.0], [0.0, 2.0]])
-    assert fb.bellman_term(F, B, ahead, 0.5) == 1.0
+    # F Bᵀ = [[1, 3], [0, −1]]; less ½ · target = [[0, 2], [0, −2]]; squares 0, 4, 0, 4; half of their mean is 1.
+    target = jnp.array([[2.0, 2.0], [0.0, 2.0]])
+    assert losses.bellman_term(F, B, target, 0.5) == 1.0
 
 
 def test_diagonal_term_by_hand():
-    assert fb.diagonal_term(jnp.array([1.0, -1.0, 6.0])) == -2.0
+    assert losses.diagonal_term(jnp.array([1.0, -1.0, 6.0])) == -2.0
 
 
 @pytest.mark.parametrize(("lam", "value"), [(0.5, 0.875), (0.0, 1.75), (1.0, 0.0)])
 def test_correction_term_by_hand(lam, value):
-    # γ μ mean(own · ahead_own) = ½ · ½ · mean(3 · 4, 2 · 1) = 1.75
-    own, ahead_own = jnp.array([3.0, 2.0]), jnp.array([4.0, 1.0])
-    assert fb.correction_term(own, ahead_own, lam, 0.5, 0.5) == value
+    # γ μ mean(own · target_own) = ½ · ½ · mean(3 · 4, 2 · 1) = 1.75
+    own, target_own = jnp.array([3.0, 2.0]), jnp.array([4.0, 1.0])
+    assert losses.correction_term(own, target_own, lam, 0.5, 0.5) == value
 
 
 def test_correction_term_takes_a_lam_for_each_sample():
     # γ μ mean(½ · 12, 1 · 2) = ¼ · 4
-    assert fb.correction_term(jnp.array([3.0, 2.0]), jnp.array([4.0, 1.0]), jnp.array([0.5, 0.0]), 0.5, 0.5) == 1.0
+    assert losses.correction_term(jnp.array([3.0, 2.0]), jnp.array([4.0, 1.0]), jnp.array([0.5, 0.0]), 0.5, 0.5) == 1.0
 
 
 def test_orthonormality_term_by_hand():
     # B Bᵀ of the pairs: [[1, 1], [1, 2]]; mean of squares 7/4, less the mean of |B_j|² = 3/2.
-    assert fb.orthonormality_term(B, B) == 0.25
+    assert losses.orthonormality_term(B, B) == 0.25
 
 
 def test_orthonormality_term_has_a_quarter_of_the_gradient_of_the_norm():
@@ -74,7 +81,7 @@ def test_orthonormality_term_has_a_quarter_of_the_gradient_of_the_norm():
     def norm(b):
         return jnp.sum((b.T @ b / len(b) - jnp.eye(3)) ** 2)
 
-    np.testing.assert_allclose(jax.grad(fb.orthonormality_term)(b, b), jax.grad(norm)(b) / 4, atol=1e-12)
+    np.testing.assert_allclose(jax.grad(losses.orthonormality_term)(b, b), jax.grad(norm)(b) / 4, atol=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -85,15 +92,15 @@ def test_the_exact_representation_is_where_the_loss_has_no_slope(lam, discount):
     """With B = I, F_jᵀ B is a row of φ = Φ / μ, and all (s, a) and s' are the whole expectation."""
     n, a = WORLD.n_states, WORLD.n_actions
     chances = jax.nn.softmax(jax.random.normal(KEY, (n, a)))
-    phi = n * fb_model.exact(WORLD, chances, lam, discount)
+    phi = n * probing.representation_of(WORLD, chances, lam, discount)
     ahead = jnp.einsum("sa,sat->st", chances, phi)[WORLD.map.next_states(a)].reshape(n * a, n)
     cell = jnp.repeat(jnp.arange(n), a)
     lam_here = jnp.broadcast_to(jnp.asarray(lam), (n,))[cell]
 
     def loss(f):
-        own, ahead_own = f[jnp.arange(n * a), cell], ahead[jnp.arange(n * a), cell]
-        correction = fb.correction_term(own, ahead_own, lam_here, 1 / n, discount)
-        return fb.bellman_term(f, jnp.eye(n), ahead, discount) + fb.diagonal_term(own) + correction
+        own, target_own = f[jnp.arange(n * a), cell], ahead[jnp.arange(n * a), cell]
+        correction = losses.correction_term(own, target_own, lam_here, 1 / n, discount)
+        return losses.bellman_term(f, jnp.eye(n), ahead, discount) + losses.diagonal_term(own) + correction
 
     np.testing.assert_allclose(jax.grad(loss)(phi.reshape(n * a, n)), 0, atol=1e-13)
 
@@ -101,17 +108,18 @@ def test_the_exact_representation_is_where_the_loss_has_no_slope(lam, discount):
 def test_loss_is_the_papers_double_sum():
     """All of it, target networks and policy included, from the algorithm box with loops."""
     config = dataclasses.replace(SMALL, batch=3, temperature=2.0, regulariser=0.7)
-    online, target = (fb.init(jax.random.key(i), WORLD, config).params for i in (1, 2))
-    step = Transitions(jnp.array([0, 3, 3]), jnp.array([1, 3, 2]), None, None, jnp.array([1, 4, 3]))
+    online, target = (training.init(jax.random.key(i), WORLD, config).params for i in (1, 2))
+    none = jnp.zeros(3)
+    step = Step(jnp.array([0, 3, 3]), jnp.array([1, 3, 2]), none, none, jnp.array([1, 4, 3]))
     z = jax.random.normal(KEY, (3, 8))
-    batch = fb.Batch(step, jnp.array([4, 0, 2]), jnp.array([1, 1, 2]), z, None, step)
+    batch = Batch(step, jnp.array([4, 0, 2]), jnp.array([1, 1, 2]), z, None, step)
     lam = np.array([0.5, 0.2, 0.2])
-    total, terms = fb.loss(online, batch, fb.targets(target, batch, config), lam, config)
+    total, terms = losses.loss(online, losses.with_targets(batch, target, config), jnp.asarray(lam), config)
 
     def f(params, j, cell):
-        return np.asarray(fb_model.forward(params.forward, cell, z[j]))
+        return np.asarray(params.forward(cell, z[j]))
 
-    b, b_target = (np.asarray(fb_model.backward(params.backward)) for params in (online, target))
+    b, b_target = (np.asarray(params.backward()) for params in (online, target))
     expected = 0.0
     for j in range(3):
         f_j = f(online, j, step.cell[j])[step.action[j]]
@@ -127,17 +135,17 @@ def test_loss_is_the_papers_double_sum():
             expected += (f_j @ b[column] - 0.9 * ahead @ b_target[column]) ** 2 / (2 * 9)
             expected += 0.7 * (b[s] @ b[other]) ** 2 / 9
     assert total == pytest.approx(expected, rel=1e-12)
-    without = fb.loss(online, batch, fb.targets(target, batch, config), 1.0, config)[1]
+    without = losses.loss(online, losses.with_targets(batch, target, config), 1.0, config)[1]
     assert without.correction == 0
     assert without[:2] == terms[:2]
 
 
 def test_training_finds_the_exact_representation(trained):
-    error = np.median(trained[1].error.rms, axis=-1)
+    error = np.median(trained[1].misfit.rms, axis=-1)
     assert error.shape == (2, 200)
     assert (error[:, 0] > 0.9).all()
     assert (error[:, -10:] < 0.08).all()
-    assert (np.median(trained[1].error.largest, axis=-1)[:, -10:] < 0.15).all()
+    assert (np.median(trained[1].misfit.largest, axis=-1)[:, -10:] < 0.15).all()
 
 
 def test_what_is_learned_is_the_lam_asked_for(trained):
@@ -145,23 +153,24 @@ def test_what_is_learned_is_the_lam_asked_for(trained):
     z = jax.random.normal(KEY, (8,))
     for i, (right, wrong) in enumerate([(0.5, 1.0), (1.0, 0.5)]):
         params = pick(trained[0].params, i)
-        good, bad = (fb.representation_error(params, z, lam, WORLD, SMALL).rms for lam in (right, wrong))
+        good, bad = (probing.misfit(params, z, lam, WORLD, SMALL).rms for lam in (right, wrong))
         assert good < 0.1 < 0.3 < bad
 
 
 def test_trained_agent_collects_both_rewards(trained):
     """From the middle of five cells, 20 steps: two steps to one end, visits there, four to the other."""
     for i in range(2):
-        episode = rollout(KEY, WORLD, zero_shot.trained(pick(trained[0].params, i)))
+        _, episode = play(KEY, WORLD, acting.policy(pick(trained[0].params, i), WORLD))
         assert {0, 4} <= set(np.asarray(episode.cells).tolist())
         assert episode.rewards.sum() > 3.9
     staying = dataclasses.replace(WORLD, depletion=wane.Geometric(1.0))
-    assert rollout(KEY, staying, zero_shot.trained(pick(trained[0].params, 1))).rewards.sum() == 19
+    _, episode = play(KEY, staying, acting.policy(pick(trained[0].params, 1), staying))
+    assert episode.rewards.sum() == 19
 
 
 def test_training_in_parts_is_training_at_once_and_targets_follow(trained):
     def part(key, lam, state, e):
-        return fb.train(key, WORLD, dataclasses.replace(SMALL, lam=lam), state, e, epochs=1)
+        return training.train(key, WORLD, dataclasses.replace(SMALL, lam=lam), state, e, epochs=1)
 
     program, state = jax.jit(jax.vmap(part, (0, 0, 0, None))), before_all(KEYS, LAMS)
     for e in range(200):
@@ -169,16 +178,15 @@ def test_training_in_parts_is_training_at_once_and_targets_follow(trained):
         state, info = program(KEYS, LAMS, state, e)
     followed = jax.tree_util.tree_map(lambda old, new: 0.8 * old + 0.2 * new, before.target, state.params)
     assert_close(state.target, followed)
-    assert not np.allclose(before.target.backward[0][0], state.target.backward[0][0])
+    assert not np.allclose(before.target.backward.first.weight, state.target.backward.first.weight)
     whole, infos = trained
-    assert state.steps.tolist() == whole.steps.tolist() == [2000, 2000]
     assert all(leaf.dtype.kind in "fi" for leaf in jax.tree_util.tree_leaves(whole))
     assert_close(state, whole)
     assert_close(info, jax.tree_util.tree_map(lambda leaf: leaf[:, -1:], infos))
 
 
 def before_all(keys, lams):
-    return jax.vmap(lambda key, lam: fb.init(key, WORLD, dataclasses.replace(SMALL, lam=lam)))(keys, lams)
+    return jax.vmap(lambda key, lam: training.init(key, WORLD, dataclasses.replace(SMALL, lam=lam)))(keys, lams)
 
 
 def assert_close(tree, other):
@@ -187,51 +195,52 @@ def assert_close(tree, other):
 
 
 def test_schedules():
-    steps = [s.epochs * s.cycles * s.batches for s in (fb.LITERAL, fb.Schedule())]
-    episodes = [s.epochs * s.cycles * s.episodes for s in (fb.LITERAL, fb.Schedule())]
+    steps = [s.epochs * s.cycles * s.batches for s in (LITERAL, Schedule())]
+    episodes = [s.epochs * s.cycles * s.episodes for s in (LITERAL, Schedule())]
     assert steps == [2_500, 100_000]
     assert episodes == [10_000, 10_000]
 
 
 def test_collection_is_uniform_and_reads_what_is_left_where_the_agent_is():
-    seen = jax.jit(lambda: fb.collect(KEY, None, WORLD, SMALL, 100))()
-    np.testing.assert_array_equal(WORLD.map.next_states(5)[seen.cell, seen.action], seen.next_cell)
-    np.testing.assert_array_equal(seen.cell[:, 1:], seen.next_cell[:, :-1])
-    shares = np.bincount(np.ravel(seen.action), minlength=5) / seen.action.size
+    steps = jax.jit(lambda: training.collect(KEY, None, WORLD, SMALL, 100))()
+    np.testing.assert_array_equal(WORLD.map.next_states(5)[steps.cell, steps.action], steps.next_cell)
+    np.testing.assert_array_equal(steps.cell[:, 1:], steps.next_cell[:, :-1])
+    shares = np.bincount(np.ravel(steps.action), minlength=5) / steps.action.size
     np.testing.assert_allclose(shares, 0.2, atol=0.04)
     for e in range(3):
-        left = np.zeros(5)
-        left[WORLD.sites] = WORLD.rewards
+        remaining = np.zeros(5)
+        remaining[WORLD.sites] = WORLD.rewards
         for t in range(20):
-            assert seen.here[e, t] == left[seen.cell[e, t]]
-            left[seen.next_cell[e, t]] *= 0.5
-            assert seen.ahead[e, t] == left[seen.next_cell[e, t]]
+            assert steps.reward[e, t] == remaining[steps.cell[e, t]]
+            remaining[steps.next_cell[e, t]] *= 0.5
+            assert steps.next_reward[e, t] == remaining[steps.next_cell[e, t]]
 
 
 def test_collection_without_chance_is_greedy():
-    params = fb.init(KEY, WORLD, SMALL).params
-    seen = jax.jit(lambda: fb.collect(KEY, params, WORLD, dataclasses.replace(SMALL, epsilon=0.0), 4))()
-    for cells, actions in zip(np.asarray(seen.cell), np.asarray(seen.action), strict=True):
+    params = training.init(KEY, WORLD, SMALL).params
+    steps = jax.jit(lambda: training.collect(KEY, params, WORLD, dataclasses.replace(SMALL, epsilon=0.0), 4))()
+    for cells, actions in zip(np.asarray(steps.cell), np.asarray(steps.action), strict=True):
         assert all(len(set(actions[cells == cell])) <= 1 for cell in range(5))
 
 
 def test_memory_is_a_ring():
     def numbered(*values):
         column = jnp.array(values)
-        return Transitions(column, column, column * 1.0, column * 1.0, column)
+        return Step(column, column, column * 1.0, column * 1.0, column)
 
-    kept = replay.remember(replay.empty(4), numbered(1, 2, 3))
-    assert set(replay.pick(kept, jnp.linspace(0, 0.999, 50)).cell.tolist()) == {1, 2, 3}
-    kept = replay.remember(kept, numbered(4, 5, 6))
-    assert kept.kept.cell.tolist() == [5, 6, 3, 4]
-    assert int(kept.seen) == 6
-    assert set(replay.pick(kept, jnp.linspace(0, 0.999, 50)).here.tolist()) == {3.0, 4.0, 5.0, 6.0}
+    example = jax.tree_util.tree_map(lambda leaf: leaf[0], numbered(0))
+    kept = replay.add(replay.empty(example, 4), numbered(1, 2, 3))
+    assert set(replay.sample(kept, jnp.linspace(0, 0.999, 50)).cell.tolist()) == {1, 2, 3}
+    kept = replay.add(kept, numbered(4, 5, 6))
+    assert kept.items.cell.tolist() == [5, 6, 3, 4]
+    assert int(kept.added) == 6
+    assert set(replay.sample(kept, jnp.linspace(0, 0.999, 50)).reward.tolist()) == {3.0, 4.0, 5.0, 6.0}
     with pytest.raises(ValueError, match="make the memory larger"):
-        replay.remember(kept, numbered(*range(5)))
+        replay.add(kept, numbered(*range(5)))
 
 
 def test_distribution_of_z():
-    z = fb_model.sample_z(KEY, (4000,), 10, 0.5)
+    z = sample_z(KEY, (4000,), 10, 0.5)
     length = jnp.linalg.norm(z, axis=-1) / np.sqrt(10)
     assert jnp.median(length) == pytest.approx(0.5, rel=0.1)  # the median of |Cauchy(0, ½)|
     np.testing.assert_allclose((z / length[:, None]).mean(0), 0, atol=0.1)
@@ -241,26 +250,30 @@ def test_distribution_of_z():
 @pytest.mark.parametrize("discount", [0.9, 1.0])
 def test_exact_is_the_package_exact_answer(lam, discount):
     config = dataclasses.replace(SMALL, discount=discount, temperature=5.0, lam=lam)
-    params, z = fb.init(KEY, WORLD, config).params, 3 * jax.random.normal(KEY, (8,))
-    chances = np.asarray(fb_model.policy(fb_model.everywhere(params, z), z, 5.0))
+    params, z = training.init(KEY, WORLD, config).params, 3 * jax.random.normal(KEY, (8,))
+    chances = np.asarray(softmax_policy(all_features(params, z), z, 5.0))
     truth = wane.lambda_representation(WORLD.mdp.under(chances), lam, discount=discount).action_matrix(WORLD.mdp)
-    np.testing.assert_allclose(fb.exact(params, z, lam, WORLD, config), truth, rtol=1e-9)
-    found = fb_model.model(params, z)
-    error = fb.representation_error(params, z, lam, WORLD, config)
+    np.testing.assert_allclose(probing.exact_representation(params, z, lam, WORLD, config), truth, rtol=1e-9)
+    found = probing.learned_representation(params, z)
+    error = probing.misfit(params, z, lam, WORLD, config)
     assert error.rms == pytest.approx(np.sqrt(((found - truth) ** 2).sum() / (truth**2).sum()))
     assert error.largest == pytest.approx(np.abs(found - truth).max() / truth.max())
 
 
 def test_goals_are_as_many_as_asked_and_return_is_undiscounted():
-    room = with_goals(KEY, WORLD, 2)
-    assert room.rewards.sum() == 2
-    assert set(room.rewards.tolist()) == {0.0, 1.0}
-    stay = returns(KEY, dataclasses.replace(WORLD, depletion=wane.Geometric(1.0)), lambda cell, _: jnp.int32(4), 6, 5)
-    assert stay.tolist() == [20.0] * 6
-    own = returns(KEY, dataclasses.replace(WORLD, start=0), lambda cell, _: jnp.int32(4), 1, 0)
-    assert own[0] == pytest.approx(2 - 0.5**19)
+    rewards = random_goals(KEY, WORLD.n_states, 2)
+    assert rewards.sum() == 2
+    assert set(rewards.tolist()) == {0.0, 1.0}
+    assert with_rewards(WORLD, rewards).n_sites == WORLD.n_states
+    staying = Policy(lambda params, carry, observation, key: (jnp.int32(4), carry, None))
+    lasting = dataclasses.replace(WORLD, depletion=wane.Geometric(1.0), start="uniform")
+    tasks = draw_tasks(KEY, lasting, 6, 5)
+    assert undiscounted_returns(lasting, staying, tasks).tolist() == [20.0] * 6
+    again = draw_tasks(KEY, lasting, 6, 5)
+    assert again.starts.tolist() == tasks.starts.tolist()
+    assert len(set(tasks.starts.tolist())) > 1
     with pytest.raises(ValueError, match="1 to 5, got 6"):
-        with_goals(KEY, WORLD, 6)
+        random_goals(KEY, WORLD.n_states, 6)
 
 
 def test_with_the_exact_representation_a_wrong_lam_costs_nothing_on_the_papers_task():
@@ -268,12 +281,19 @@ def test_with_the_exact_representation_a_wrong_lam_costs_nothing_on_the_papers_t
     paper's temperature; as rewards are refreshed at each step, Φ of λ̂ = 1 serves as well as that of ½. What a λ̂ is
     worth in learning is how hard its Φ is to learn."""
     world = make("four-rooms", horizon=50, threshold=None, wall_penalty=0.0)
-    phi = jnp.stack([fb_model.exact(world, jnp.full((68, 5), 0.2), lam, 0.99) for lam in (0.0, 0.5, 1.0)])
-    play = jax.jit(jax.vmap(lambda phi: returns(KEY, world, lambda s, r: jnp.argmax(phi[s] @ r), 200).mean()))
-    first, half, one = play(phi)
+    phi = jnp.stack([probing.representation_of(world, jnp.full((68, 5), 0.2), lam, 0.99) for lam in (0.0, 0.5, 1.0)])
+    tasks = draw_tasks(KEY, world, 200, 2)
+
+    def choose(phi, cell, rewards):
+        return jnp.argmax(phi[cell] @ rewards)
+
+    def mean_return(phi):
+        return undiscounted_returns(world, acting.acting_on(choose, phi, world), tasks).mean()
+
+    zero, half, one = jax.jit(jax.vmap(mean_return))(phi)
     assert half > 3.99
     assert abs(half - one) < 0.005
-    assert first < half
+    assert zero < half
 
 
 @pytest.mark.parametrize(
@@ -289,4 +309,4 @@ def test_with_the_exact_representation_a_wrong_lam_costs_nothing_on_the_papers_t
 )
 def test_bad_settings_are_refused(settings, message):
     with pytest.raises(ValueError, match=message):
-        fb.Config(**settings)
+        Config(**settings)

@@ -7,7 +7,7 @@ import pytest
 
 import wane
 from wane.agents import policy_iteration
-from wane.agents.gpi import act, q_values, representations, returns, rollout
+from wane.agents.gpi import discounted_returns, greedy_action, play_composed, q_values, representations
 from wane.worlds import make
 
 KEY = jax.random.key(0)
@@ -22,7 +22,7 @@ def all_representations(world, **settings):
 
 def means(world, phis, **settings):
     """The mean return over all starts for each of several representations."""
-    run = jax.jit(jax.vmap(lambda phi: returns(KEY, world, phi, **settings).mean()))
+    run = jax.jit(jax.vmap(lambda phi: discounted_returns(KEY, world, phi, **settings).mean()))
     return np.asarray(run(jnp.asarray(phis)))
 
 
@@ -49,7 +49,7 @@ def test_single_precision_plays_the_same_episodes():
 
 def test_the_known_numbers_of_one_start():
     """From cell 69, (6, 3): λ̂ = 0, ½, 1."""
-    run = jax.jit(jax.vmap(lambda phi: returns(KEY, ROOMS, phi, [ROOMS.map.state(6, 3)])[0]))
+    run = jax.jit(jax.vmap(lambda phi: discounted_returns(KEY, ROOMS, phi, [ROOMS.map.state(6, 3)])[0]))
     np.testing.assert_allclose(run(all_representations(ROOMS)[::2]), [23.28, 26.88, 19.39], atol=5e-3)
 
 
@@ -92,7 +92,7 @@ def test_beside_plain_python(threshold):
     bumping = np.random.default_rng(0).integers(0, 4, (3, world.n_states))
     phis = representations(world, [*world.policies, *bumping], wane.Hyperbolic(2.0))
     assert phis.shape == (7, world.n_states, 5, 3)
-    found = jax.jit(lambda phi: returns(KEY, world, phi))(phis)
+    found = jax.jit(lambda phi: discounted_returns(KEY, world, phi))(phis)
     expected = [by_hand(world, phis, start, 0.5) for start in range(world.n_states)]
     np.testing.assert_allclose(found, expected, atol=1e-9)
 
@@ -101,7 +101,7 @@ def test_the_toy():
     """The paper's 10 against 6 + 5.94 = 11.94 in the first two steps."""
     world = make("toy")
     weights = np.array([1.0, 0.99])
-    run = jax.jit(lambda phi: rollout(KEY, world, phi))
+    run = jax.jit(lambda phi: play_composed(KEY, world, phi))
     believed = [wane.Geometric(1.0), world.depletion]
     first, second = (run(representations(world, depletion=depletion)).rewards[:2] for depletion in believed)
     np.testing.assert_allclose([weights @ first, weights @ second], [10, 11.94])
@@ -111,8 +111,8 @@ def test_the_steps_by_hand():
     phi_s = jnp.array([[[1.0, 0.0], [0.0, 2.0]], [[0.0, 1.0], [3.0, 0.0]]])
     left = jnp.array([1.0, 2.0])
     assert q_values(phi_s, left).tolist() == [[1.0, 4.0], [2.0, 3.0]]
-    assert int(act(phi_s, left)) == 1
-    assert int(act(phi_s[1:], jnp.array([0.1, 1.0]))) == 0
+    assert int(greedy_action(phi_s, left)) == 1
+    assert int(greedy_action(phi_s[1:], jnp.array([0.1, 1.0]))) == 0
 
 
 def test_representations_are_the_exact_ones():
@@ -137,7 +137,7 @@ def test_slips():
     policy = policy_iteration.train(KEY, world, policy_iteration.Config(timing="arrival"))[0].policy
     phi = representations(world, [policy], timing="arrival")
     starts = jax.random.randint(jax.random.key(3), (3000,), 0, world.n_states)
-    found = np.asarray(jax.jit(lambda phi: returns(KEY, world, phi, starts))(phi))
+    found = np.asarray(jax.jit(lambda phi: discounted_returns(KEY, world, phi, starts))(phi))
     error = found - world.values(policy)[np.asarray(starts)]
     assert abs(error.mean()) < 4 * error.std() / np.sqrt(len(error)) + 1e-4
     assert len(np.unique(found[np.asarray(starts) == 4].round(6))) > 10

@@ -5,25 +5,28 @@ import pytest
 
 import wane
 from wane.agents import policy_iteration, q_lambda
-from wane.agents.episode import Transition
-from wane.agents.q_lambda import Config, State, evaluate, greedy, init, q_values, td_error, train, update
+from wane.agents.common.rollout import Transition, play
+from wane.agents.q_lambda import Config, State, greedy_action, init, policy, q_values, td_error, train, update
 from wane.worlds import World, make
+from wane.worlds.observe import Seen
 
 KEY = jax.random.key(0)
 
 
-def step(cell, action, next_cell, left, live=1.0):
-    return Transition(cell, action, 0.0, next_cell, jnp.asarray(left), False, live)
+def step(cell, action, next_cell, remaining, live=1.0):
+    remaining = jnp.asarray(remaining)
+    return Transition(Seen(cell, remaining), action, 0.0, Seen(next_cell, remaining), False, False, live)
 
 
 def test_the_lines_of_algorithm_1_by_hand():
     phi_s = jnp.array([[1.0, 2.0], [3.0, 0.0]])
     assert q_values(phi_s, jnp.array([2.0, 1.0])).tolist() == [4.0, 6.0]
-    assert int(greedy(phi_s, jnp.array([2.0, 1.0]))) == 1
-    assert int(greedy(phi_s, jnp.array([1.0, 1.0]))) == 0
-    ahead, now, here = jnp.array([2.0, 3.0]), jnp.array([1.0, 1.0]), jnp.array([1.0, 0.0])
-    np.testing.assert_allclose(td_error(now, ahead, here, 0.5, 0.9), [1 + 0.9 * 0.5 * 2 - 1, 0.9 * 3 - 1])
-    np.testing.assert_allclose(td_error(now, ahead, here, jnp.array([0.25, 1.0]), 0.9), [0.9 * 0.25 * 2, 0.9 * 3 - 1])
+    assert int(greedy_action(phi_s, jnp.array([2.0, 1.0]))) == 1
+    assert int(greedy_action(phi_s, jnp.array([1.0, 1.0]))) == 0
+    phi_t, phi_next, visited = jnp.array([1.0, 1.0]), jnp.array([2.0, 3.0]), jnp.array([1.0, 0.0])
+    np.testing.assert_allclose(td_error(phi_t, phi_next, visited, 0.5, 0.9), [1 + 0.9 * 0.5 * 2 - 1, 0.9 * 3 - 1])
+    each = td_error(phi_t, phi_next, visited, jnp.array([0.25, 1.0]), 0.9)
+    np.testing.assert_allclose(each, [0.9 * 0.25 * 2, 0.9 * 3 - 1])
 
 
 def test_one_update_by_hand():
@@ -31,11 +34,11 @@ def test_one_update_by_hand():
     world = World("#####\n#a.b#\n#####", sites="ab", rewards=[1.0, 2.0], n_actions=4, discount=0.9)
     phi = np.zeros((3, 4, 2))
     phi[0, 1], phi[1, 0], phi[1, 1] = [1.0, 1.0], [1.0, 0.0], [0.0, 2.0]
-    after = update(State(jnp.asarray(phi)), step(0, 1, 1, [1.0, 2.0]), world, Config(step_size=0.1)).phi
+    after = update(State(jnp.asarray(phi)), step(0, 1, 1, [1.0, 2.0]), world, Config(step_size=0.1))[0].phi
     expected = phi.copy()
     expected[0, 1] = [1 + 0.1 * (1 + 0 - 1), 1 + 0.1 * (0.9 * 2 - 1)]
     np.testing.assert_allclose(after, expected)
-    frozen = update(State(jnp.asarray(phi)), step(0, 1, 1, [1.0, 2.0], live=0.0), world, Config()).phi
+    frozen = update(State(jnp.asarray(phi)), step(0, 1, 1, [1.0, 2.0], live=0.0), world, Config())[0].phi
     np.testing.assert_array_equal(frozen, phi)
 
 
@@ -82,12 +85,12 @@ def test_the_columns_of_the_sites_are_the_papers():
 def test_an_optimal_representation_stays(slip):
     """With λ = 1 throughout, the exact Φ of an optimal policy is a fixed point of the expected update."""
     world = make("corridor", depletion=wane.Geometric(1.0), slip=slip, rewards=[1.0, 1.3])
-    policy = policy_iteration.train(KEY, world, policy_iteration.Config())[0].policy
+    best = policy_iteration.train(KEY, world, policy_iteration.Config())[0].policy
     mdp = world.mdp
-    phi = wane.successor_representation(mdp.under(policy), discount=world.discount, sites=world.sites)
+    phi = wane.successor_representation(mdp.under(best), discount=world.discount, sites=world.sites)
     state = State(jnp.asarray(phi.action_matrix(mdp)))
     q = np.asarray(state.phi) @ world.rewards
-    np.testing.assert_allclose(q[np.arange(world.n_states), policy], q.max(1), rtol=1e-12)
+    np.testing.assert_allclose(q[np.arange(world.n_states), best], q.max(1), rtol=1e-12)
     config = Config(lam=1.0, step_size=1.0)
     chance = np.stack([mdp.action(a).toarray() for a in range(5)], axis=1)
     cell, action, next_cell = np.nonzero(chance)
@@ -95,7 +98,7 @@ def test_an_optimal_representation_stays(slip):
     @jax.jit
     @jax.vmap
     def changes(s, a, s1):
-        return update(state, step(s, a, s1, world.rewards), world, config).phi - state.phi
+        return update(state, step(s, a, s1, world.rewards), world, config)[0].phi - state.phi
 
     change = np.tensordot(chance[cell, action, next_cell], changes(cell, action, next_cell), 1)
     np.testing.assert_allclose(change, 0, atol=1e-12)
@@ -147,7 +150,7 @@ def test_any_depletion_and_what_a_film_needs(depletion):
     @jax.jit
     def run():
         state, info = train(KEY, world, config)
-        return evaluate(KEY, state, world, config), info
+        return play(KEY, world, policy(state, world, config))[1], info
 
     episode, info = run()
     assert episode.cells.shape == (31,)
@@ -155,7 +158,7 @@ def test_any_depletion_and_what_a_film_needs(depletion):
     np.testing.assert_allclose(episode.value, world.discount ** np.arange(1, 31) @ episode.rewards)
     assert float(episode.value) > 5
     sites = [world.sites.tolist().index(cell) if cell in world.sites else None for cell in episode.cells[1:].tolist()]
-    paid = [0.0 if k is None else float(left[k]) for k, left in zip(sites, episode.remaining, strict=False)]
+    paid = [0.0 if k is None else float(remaining[k]) for k, remaining in zip(sites, episode.remaining, strict=False)]
     np.testing.assert_allclose(episode.rewards, paid)
     assert float(info.greedy[-1]) == pytest.approx(float(episode.value))
 
@@ -172,8 +175,8 @@ def test_an_ended_episode_teaches_nothing():
 def test_discount_is_the_worlds_unless_given():
     world = World("#####\n#a.b#\n#####", sites="ab", rewards=[1.0, 2.0], n_actions=4, discount=0.5)
     state, move = State(jnp.ones((3, 4, 2))), step(1, 1, 2, [1.0, 2.0])
-    np.testing.assert_allclose(update(state, move, world, Config()).phi[1, 1], 1 + 0.1 * (0.5 - 1))
-    np.testing.assert_allclose(update(state, move, world, Config(discount=0.9)).phi[1, 1], 1 + 0.1 * (0.9 - 1))
+    np.testing.assert_allclose(update(state, move, world, Config())[0].phi[1, 1], 1 + 0.1 * (0.5 - 1))
+    np.testing.assert_allclose(update(state, move, world, Config(discount=0.9))[0].phi[1, 1], 1 + 0.1 * (0.9 - 1))
 
 
 def test_refusals():

@@ -5,8 +5,8 @@ import pytest
 
 import wane
 from wane.agents import policy_iteration
-from wane.agents.episode import Transition
-from wane.agents.q_learning import Config, State, evaluate, init, td_error, train, update
+from wane.agents.common.rollout import Transition, play
+from wane.agents.q_learning import Config, State, init, policy, td_error, train, update
 from wane.worlds import World, make
 
 KEY = jax.random.key(0)
@@ -23,7 +23,7 @@ def test_the_error_by_hand():
 def test_one_update_by_hand(live, step):
     q = np.full((3, 4), 2.0)
     q[1, 2] = 4.0
-    after = update(State(jnp.asarray(q)), Transition(0, 1, 1.0, 1, None, False, live), LINE, Config()).q
+    after = update(State(jnp.asarray(q)), Transition(0, 1, 1.0, 1, False, False, live), LINE, Config())[0].q
     q[0, 1] += step
     np.testing.assert_allclose(after, q)
 
@@ -33,20 +33,20 @@ def test_optimal_values_stay():
     world = make(
         "corridor", depletion=wane.Geometric(1.0), slip=0.3, wall_penalty=0.4, rewards=[1.0, 1.3], discount=0.9
     )
-    policy = policy_iteration.train(KEY, world, policy_iteration.Config(timing="arrival"))[0].policy
-    q = policy_iteration.q_values(policy, world, policy_iteration.Config(timing="arrival"))
+    best = policy_iteration.train(KEY, world, policy_iteration.Config(timing="arrival"))[0].policy
+    q = policy_iteration.q_values(best, world, policy_iteration.Config(timing="arrival"))
     state, config = State(jnp.asarray(q)), Config(step_size=1.0)
     bumps, moves = world.map.bumps(5), world.map.next_states(5)
     site = dict(zip(world.sites.tolist(), world.rewards, strict=True))
     expected = np.zeros_like(q)
-    learned = jax.jit(lambda t: update(state, t, world, config).q)
+    learned = jax.jit(lambda t: update(state, t, world, config)[0].q)
     near = world.map.neighbours().toarray()
     for s in range(world.n_states):
         for a in range(5):
             aimed = (0.7, moves[s, a], 0.4 * bumps[s, a])
             strayed = [(0.3 * near[s, t], t, 0.0) for t in np.flatnonzero(near[s])]
             for chance, s_next, cost in [aimed, *strayed]:
-                t = Transition(s, a, site.get(int(s_next), 0.0) - cost, int(s_next), None, False, 1.0)
+                t = Transition(s, a, site.get(int(s_next), 0.0) - cost, int(s_next), False, False, 1.0)
                 expected[s, a] += chance * learned(t)[s, a]
     np.testing.assert_allclose(expected, q, atol=1e-9)
 
@@ -65,7 +65,7 @@ def test_where_nothing_wears_off_it_becomes_optimal_in_parts_as_at_once():
     problem = dict(discount=0.9, sites=world.sites, horizon=20, timing="arrival")
     best = wane.optimum(world.mdp, world.rewards, world.depletion, **problem).values @ world.start
     np.testing.assert_allclose(info.greedy[-1], best, atol=1e-6)
-    episode = jax.jit(lambda state: evaluate(KEY, state, world, config))(state)
+    episode = jax.jit(lambda state: play(KEY, world, policy(state, world, config))[1])(state)
     assert episode.cells.tolist() == [2, 3, *[4] * 19]
 
 

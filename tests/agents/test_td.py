@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 import wane
-from wane.agents.episode import Transition
-from wane.agents.td import Config, State, choose, init, targets, total_time_target, trace_target, train, update
+from wane.agents.common.policy import sample_action
+from wane.agents.common.rollout import Transition
+from wane.agents.td import Config, State, init, targets, total_time_target, trace_target, train, update
 from wane.worlds import World, make
 
 KEY = jax.random.key(0)
@@ -40,41 +41,48 @@ def exact(world, policy, depletion, form, sites=None):
 
 def test_targets_by_hand():
     """Φ' = [2, 3], in the first site, γ = 0.9."""
-    ahead, here = jnp.array([2.0, 3.0]), jnp.array([1.0, 0.0])
-    found = targets(State(ahead), here, wane.Geometric(0.5), 0.9, 1e3).phi
+    phi_next, visited = jnp.array([2.0, 3.0]), jnp.array([1.0, 0.0])
+    found = targets(State(phi_next), visited, wane.Geometric(0.5), 0.9, 1e3).phi
     np.testing.assert_allclose(found, [1 + 0.9 * 0.5 * 2, 0.9 * 3])
-    found = targets(State(ahead), here, wane.Geometric([0.2, 0.7]), 0.9, 1e3).phi
+    found = targets(State(phi_next), visited, wane.Geometric([0.2, 0.7]), 0.9, 1e3).phi
     np.testing.assert_allclose(found, [1 + 0.9 * 0.2 * 2, 0.9 * 3])
 
     fading, lost = jnp.array([1.5, 0.5]), (1 - 0.25) * 0.9 * 0.6 * 1.5
     for form, now in (("reward", 1.0), ("representation", 0.25)):
         trace = wane.EligibilityTrace(0.25, 0.6, form=form)
-        np.testing.assert_allclose(trace_target(ahead, fading, here, trace, 0.9), [now - lost + 0.9 * 2, 0.9 * 3])
-    both = targets(State(ahead, fading), here, trace, 0.9, 1e3)
+        np.testing.assert_allclose(trace_target(phi_next, fading, visited, trace, 0.9), [now - lost + 0.9 * 2, 0.9 * 3])
+    both = targets(State(phi_next, fading), visited, trace, 0.9, 1e3)
     np.testing.assert_allclose(both.phi, [0.25 - lost + 0.9 * 2, 0.9 * 3])
     np.testing.assert_allclose(both.fading, [1 + 0.9 * 0.6 * 1.5, 0.9 * 0.6 * 0.5])
 
     for form, q in (("reward", 2.0), ("representation", 0.5)):
         total = wane.TotalTime(0.25, 0.5, form=form)
-        found = total_time_target(ahead, here, total, 0.9, 1e3)
+        found = total_time_target(phi_next, visited, total, 0.9, 1e3)
         np.testing.assert_allclose(found, [1 + 0.9 * 0.25 * 2, 0.9 * q * 3])
-        np.testing.assert_allclose(total_time_target(ahead, here, total, 0.9, 1.0), [1, min(0.9 * q * 3, 1)])
+        np.testing.assert_allclose(total_time_target(phi_next, visited, total, 0.9, 1.0), [1, min(0.9 * q * 3, 1)])
 
 
-@pytest.mark.parametrize(("live", "weight", "step"), [(1.0, 1.0, 0.1), (1.0, 0.5, 0.05), (0.0, 1.0, 0.0)])
-def test_one_update_by_hand(live, weight, step):
+@pytest.mark.parametrize(("live", "chance"), [(1.0, 1.0), (1.0, 0.4), (0.0, 1.0)])
+def test_one_update_by_hand(live, chance):
     """From a (state 0), right, to state 1, where action 2 follows; and the same for states alone."""
     world = World("#####\n#a.b#\n#####", sites="ab", rewards=[1.0, 2.0], n_actions=4, discount=0.9)
-    seen = Transition(0, 1, 0.0, 1, None, False, live)
+    policy = np.array([[0, chance, 0, 1 - chance], [0, 0, 1.0, 0], [0, 1.0, 0, 0]])
+    data, draws = Transition(0, 1, 0.0, 1, False, False, live), jnp.array([0.0, 0.5])
     phi = np.ones((3, 4, 2))
     phi[1, 2] = [2.0, 3.0]
-    after = update(State(jnp.asarray(phi)), seen, 2, world, Config(), weight).phi
-    phi[0, 1] += step * (np.array([1 + 0.9 * 0.5 * 2, 0.9 * 3]) - 1)
-    np.testing.assert_allclose(after, phi)
+    target = np.array([1 + 0.9 * 0.5 * 2, 0.9 * 3])
+    after, error = update(State(jnp.asarray(phi)), data, world, Config(policy=policy), draws)
+    np.testing.assert_allclose(error.phi, target - 1)
+    phi[0, 1] += 0.1 * live * (target - 1)
+    np.testing.assert_allclose(after.phi, phi)
     phi = np.array([[1.0, 1.0], [2.0, 3.0], [0.0, 0.0]])
-    after = update(State(jnp.asarray(phi)), seen, 2, world, Config(form="state"), weight).phi
-    phi[0] += step * (np.array([1 + 0.9 * 0.5 * 2, 0.9 * 3]) - 1)
-    np.testing.assert_allclose(after, phi)
+    # b(right) = (1 − ε) · chance + ε / 4, and the weight chance / b is 1 without exploration.
+    epsilon = 0.0 if chance == 1 else 2 / 3
+    weight = chance / ((1 - epsilon) * chance + epsilon / 4)
+    config = Config(form="state", policy=policy, epsilon=epsilon)
+    after, _ = update(State(jnp.asarray(phi)), data, world, config, draws)
+    phi[0] += 0.1 * live * weight * (target - 1)
+    np.testing.assert_allclose(after.phi, phi)
 
 
 @pytest.mark.parametrize("depletion", DEPLETIONS, ids=repr)
@@ -82,19 +90,23 @@ def test_one_update_by_hand(live, weight, step):
 def test_the_exact_answer_stays(depletion, form):
     """Over all transitions of a slippery world, weighted by their chances, the update changes nothing."""
     state = exact(SLIPPERY, SOFT, depletion, form)
-    config = Config(depletion=depletion, form=form, policy=SOFT, step_size=1.0)
+    config = Config(depletion=depletion, form=form, policy=SOFT, step_size=1.0, epsilon=0.0)
     moves = np.stack([SLIPPERY.mdp.action(a).toarray() for a in range(4)], axis=1)
     after = moves[..., None] * SOFT
     chances = SOFT[:, :, None, None] * after if form == "state" else after
     index = np.nonzero(chances)
+    cumulative = np.cumsum(SOFT, 1)
+    # A uniform number in the middle of an action's share of [0, 1) chooses that action.
+    draws = (cumulative - SOFT / 2)[index[2], index[3]]
 
     @jax.jit
     @jax.vmap
-    def changes(s, a, s_next, a_next, chance):
-        moved = update(state, Transition(s, a, 0.0, s_next, None, False, 1.0), a_next, SLIPPERY, config, chance)
-        return jax.tree_util.tree_map(jnp.subtract, moved, state)
+    def changes(s, a, s_next, draw, chance):
+        data = Transition(s, a, 0.0, s_next, False, False, 1.0)
+        moved, _ = update(state, data, SLIPPERY, config, jnp.array([0.0, draw]))
+        return jax.tree_util.tree_map(lambda new, old: chance * (new - old), moved, state)
 
-    for change in jax.tree_util.tree_leaves(changes(*index, chances[index])):
+    for change in jax.tree_util.tree_leaves(changes(*index[:3], draws, chances[index])):
         np.testing.assert_allclose(change.sum(0), 0, atol=1e-12)
         assert float(abs(change).max()) > 1e-3
 
@@ -168,9 +180,9 @@ def test_in_parts_as_at_once_and_columns_alone():
 
 def test_choices_have_their_chances():
     draws = jnp.linspace(0, 1, 1000, endpoint=False)
-    actions = jax.vmap(lambda draw: choose(jnp.cumsum(jnp.array([0.2, 0.0, 0.5, 0.3])), draw))(draws)
+    actions = jax.vmap(lambda draw: sample_action(jnp.cumsum(jnp.array([0.2, 0.0, 0.5, 0.3])), draw))(draws)
     np.testing.assert_allclose(np.bincount(actions, minlength=4) / 1000, [0.2, 0.0, 0.5, 0.3], atol=2e-3)
-    sure = jax.vmap(lambda draw: choose(jnp.cumsum(jnp.array([0.0, 0.0, 1.0, 0.0])), draw))(draws)
+    sure = jax.vmap(lambda draw: sample_action(jnp.cumsum(jnp.array([0.0, 0.0, 1.0, 0.0])), draw))(draws)
     assert np.unique(sure).tolist() == [2]
 
 

@@ -13,7 +13,7 @@ CURVES = [
     wane.Geometric(0.5),
     wane.FirstVisits(3),
     wane.PowerLaw(2.5),
-    wane.Sequence([1.0, 0.5, 0.25]),
+    wane.Listed([1.0, 0.5, 0.25]),
 ]
 
 
@@ -39,10 +39,10 @@ def test_undiscounted_on_all_kinds_of_chains(kernel):
     phi = wane.lambda_representation(kernel, lam, discount=1.0)
     again = np.eye(len(kernel)) + (1 - (1 - lam) * np.eye(len(kernel))) * (kernel @ phi.matrix)
     np.testing.assert_allclose(phi.matrix, again, atol=1e-10)
-    assert np.all((phi.first >= -1e-12) & (phi.first <= 1 + 1e-12))
+    assert np.all((phi.first_visit >= -1e-12) & (phi.first_visit <= 1 + 1e-12))
     recurrent = recurrent_classes(kernel) >= 0
-    np.testing.assert_allclose(phi.gap[recurrent], 0, atol=1e-15)
-    assert np.all(phi.gap[~recurrent] > 0)
+    np.testing.assert_allclose(phi.escape[recurrent], 0, atol=1e-15)
+    assert np.all(phi.escape[~recurrent] > 0)
 
 
 def test_undiscounted_stationary_rewards_where_episodes_end():
@@ -54,7 +54,7 @@ def test_undiscounted_stationary_rewards_where_episodes_end():
 def test_states_that_are_hardly_ever_left():
     """An escape of 1e-12 a step drowns in the rounding of the other entries."""
     kernel = np.array([[1 - 1e-12, 1e-12], [0, 0]])
-    with pytest.raises(wane.InaccurateSolve, match="left after .* steps on average.*Discount"):
+    with pytest.raises(wane.InaccurateSolve, match="after .* steps on average.*Discount"):
         wane.lambda_representation(kernel, 0.5, discount=1.0)
 
 
@@ -78,7 +78,7 @@ def test_from_a_given_lambda_representation():
     some = wane.from_lambda_representation(part, 0.5, discount=0.9, sites=[4, 2]).with_depletion(wane.FirstVisits(2))
     exact = wane.n_occupancy_representation(kernel, 2, discount=0.9, sites=[4, 2]).matrix
     np.testing.assert_allclose(some.matrix, exact, rtol=1e-10)
-    with pytest.raises(ValueError, match="from λ = 0 nothing else follows"):
+    with pytest.raises(ValueError, match="λ must be above 0"):
         wane.from_lambda_representation(learned, 0.0, discount=0.9)
 
 

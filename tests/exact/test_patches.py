@@ -12,7 +12,7 @@ CURVES = [
     wane.Geometric(1.0),
     wane.FirstVisits(2),
     wane.Hyperbolic(1.0),
-    wane.Sequence([1.0, 0.4], tail=0.1),
+    wane.Listed([1.0, 0.4], tail=0.1),
 ]
 
 
@@ -22,8 +22,8 @@ def by_counting(kernel, inside, depletion, discount, visits):
     value = np.zeros((len(kernel), visits + 1))
     more = np.minimum(np.arange(visits + 1) + 1, visits)
     for _ in range(400):
-        ahead = discount * kernel @ value
-        value = np.where(inside[:, None], worth + ahead[:, more], ahead)
+        value_next = discount * kernel @ value
+        value = np.where(inside[:, None], worth + value_next[:, more], value_next)
     return value[:, 0]
 
 
@@ -50,7 +50,7 @@ def test_a_patch_of_one_state_is_a_site(kernel):
 def test_undiscounted(name):
     kernel = CHAINS[name]
     patches = [list(range((len(kernel) + 1) // 2)), [len(kernel) - 1]]
-    for depletion in (wane.Geometric(0.5), wane.FirstVisits(3), wane.Sequence([1.0, 0.5])):
+    for depletion in (wane.Geometric(0.5), wane.FirstVisits(3), wane.Listed([1.0, 0.5])):
         exact = wane.patch_representation(kernel, patches, depletion, discount=1.0)
         limit = wane.patch_representation(kernel, patches, depletion, discount=1 - 1e-9)
         np.testing.assert_allclose(exact.matrix, limit.matrix, atol=1e-6)
@@ -66,6 +66,7 @@ def test_values_and_per_patch_lambda():
     assert phi.method
 
 
+@pytest.mark.usefixtures("unchecked_types")
 def test_refusals():
     kernel = CHAINS["mixing"]
     with pytest.raises(ValueError, match="a patch without states"):

@@ -3,7 +3,7 @@ import pytest
 
 import wane
 from chains import CHAINS, forward_sum, monte_carlo
-from wane.exact.renewal import renewal, return_laws
+from wane.exact.renewal import renewal_representation, return_laws
 
 KERNEL = CHAINS["mixing"][:3, :3] / CHAINS["mixing"][:3, :3].sum(1, keepdims=True)
 
@@ -64,7 +64,7 @@ class Through(wane.Depletion):
         wane.Geometric(0.0),
         wane.FirstVisits(2),
         wane.Hyperbolic(1.0),
-        wane.Sequence([1.0, 0.3], tail=0.2),
+        wane.Listed([1.0, 0.3], tail=0.2),
         wane.EligibilityTrace(0.5, 0.6),
         wane.TotalTime(0.5, 0.8, form="representation"),
     ],
@@ -101,8 +101,8 @@ def test_user_written_memories(depletion):
 
 
 def test_tolerance_is_kept_and_stated():
-    loose = renewal(KERNEL, wane.TimeElapsed(0.5), discount=0.9, sites=[0], tolerance=1e-3)
-    tight = renewal(KERNEL, wane.TimeElapsed(0.5), discount=0.9, sites=[0], tolerance=1e-9)
+    loose = renewal_representation(KERNEL, wane.TimeElapsed(0.5), discount=0.9, sites=[0], tolerance=1e-3)
+    tight = renewal_representation(KERNEL, wane.TimeElapsed(0.5), discount=0.9, sites=[0], tolerance=1e-9)
     assert tight.truncation <= 1e-9 < loose.truncation <= 1e-3
     assert 0 < np.abs(loose.matrix - tight.matrix).max() <= loose.truncation
 
@@ -114,7 +114,7 @@ def test_return_laws():
     np.testing.assert_allclose(law.weights, [0, 0, 0, 0.0625])
     (law,) = return_laws(coin, 1.0, np.array([0]), np.array([0.0]), np.array([1e-3]))
     np.testing.assert_allclose(law.weights, 0.5 ** np.arange(1, len(law.weights) + 1))
-    assert law.rest <= 1e-3
+    assert law.omitted <= 1e-3
 
 
 class Rambling(wane.Depletion):
@@ -166,5 +166,5 @@ def test_refusals(depletion, discount, message):
 
 
 def test_a_tolerance_that_cannot_be_kept():
-    with pytest.raises(ValueError, match="error of .* only, more than the tolerance 1.0e-12"):
-        renewal(KERNEL, Tank(0.6, 0.17), discount=0.9, sites=[0], tolerance=1e-12)
+    with pytest.raises(ValueError, match="error of .*, more than the tolerance 1.0e-12"):
+        renewal_representation(KERNEL, Tank(0.6, 0.17), discount=0.9, sites=[0], tolerance=1e-12)

@@ -33,7 +33,7 @@ def test_first_visits_are_whole_and_have_gradients_where_nothing_returns():
 
 def test_listed_curves_have_gradients_in_their_tail():
     def total(k):
-        return wane.representation(jnp.asarray(KERNEL), wane.Sequence([1.0, k], tail=k), discount=0.9).matrix.sum()
+        return wane.representation(jnp.asarray(KERNEL), wane.Listed([1.0, k], tail=k), discount=0.9).matrix.sum()
 
     np.testing.assert_allclose(jax.grad(total)(1.0), (total(1 + 1e-6) - total(1 - 1e-6)) / 2e-6, rtol=1e-6)
 
@@ -52,7 +52,7 @@ def test_single_precision():
     np.testing.assert_allclose(kernel.sum(1), 1, rtol=1e-12)
     elapsed = wane.representation(jnp.asarray(rough), wane.TimeElapsed(0.5), discount=0.9, sites=[0])
     assert elapsed.truncation <= 1e-6
-    forever = wane.PowerLaw(2.0).generating_function(jnp.float32(1.0), gap=jnp.float32(0.0))
+    forever = wane.PowerLaw(2.0).generating_function(jnp.float32(1.0), escape=jnp.float32(0.0))
     np.testing.assert_allclose(forever, np.pi**2 / 6, rtol=1e-4)
 
 
@@ -87,7 +87,7 @@ def test_the_callers_arrays_are_left_alone_and_not_watched():
     np.testing.assert_array_equal(mdp.under([0, 1, 0]), KERNEL)
 
 
-class Listed(wane.Diminishing):
+class Tabled(wane.Diminishing):
     """A user's look-up table: not a parameter for each site, whatever its length."""
 
     table: np.ndarray
@@ -98,8 +98,8 @@ class Listed(wane.Diminishing):
 
 @pytest.mark.parametrize("length", [3, 5])
 def test_tables_of_users_are_not_cut(length):
-    curve = Listed(np.linspace(1, 0, length))
-    exact = wane.representation(KERNEL, wane.Sequence(list(curve.table)), discount=0.9).values(REWARDS)
+    curve = Tabled(np.linspace(1, 0, length))
+    exact = wane.representation(KERNEL, wane.Listed(list(curve.table)), discount=0.9).values(REWARDS)
     np.testing.assert_allclose(wane.representation(KERNEL, curve, discount=0.9).values(REWARDS), exact, rtol=1e-9)
     np.testing.assert_allclose(wane.evaluate(KERNEL, REWARDS, curve, discount=0.9), exact, rtol=1e-9)
 
@@ -253,6 +253,7 @@ MDP = wane.MDP(np.stack([KERNEL, KERNEL[::-1]], axis=1))
         ),
     ],
 )
+@pytest.mark.usefixtures("unchecked_types")
 def test_refusals(call, error, message):
     with pytest.raises(error, match=message):
         call()

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from wane.exact import solve as module
 from wane.exact.graph import graph_shape
-from wane.exact.solve import DenseLU, InaccurateSolve, Krylov, SparseLU, solve
+from wane.exact.solve import BandedLU, DenseLU, InaccurateSolve, Krylov, SparseLU, solve
+from wane.exact.system import System
 
 METHODS = ["dense", "banded", "sparse", "krylov", SparseLU(single=True)]
 
@@ -159,6 +160,37 @@ def test_automatic_choice(kernel, columns, expected, discount):
     solution = solve(kernel, rhs, discount=discount)
     assert solution.method.startswith(expected)
     close(solution.x, reference(kernel, rhs, discount))
+
+
+@pytest.mark.parametrize(
+    ("kernel", "applying"),
+    [
+        (dense_chain(30, np.random.default_rng(0)), {DenseLU()}),
+        (walk(500), {DenseLU(), BandedLU(), SparseLU(), Krylov()}),
+        (grid(20), {DenseLU(), SparseLU(), Krylov()}),
+        (walk(250_000), {BandedLU(), SparseLU(), SparseLU(single=True), Krylov()}),
+    ],
+    ids=["dense", "short walk", "grid", "long walk"],
+)
+def test_methods_know_when_they_apply_and_what_they_cost(kernel, applying):
+    system = System(kernel, 0.99, None)
+    every = {DenseLU(), BandedLU(), Krylov()} | ({SparseLU(), SparseLU(single=True)} if sp.issparse(kernel) else set())
+    assert {method for method in every if method.applies(system, 1)} == applying
+    for method in applying:
+        one, many = method.cost(system, 1), method.cost(system, 100)
+        assert 0 < one < many
+
+
+@pytest.mark.parametrize("n", [1, 2, 68, 128, 129])
+@pytest.mark.parametrize("columns", [None, 1, 2, 64, 65])
+def test_small_and_large_dense_systems_agree_with_numpy(n, columns):
+    """Up to 128 states other LAPACK routines are used than above."""
+    rng = np.random.default_rng(n)
+    kernel = dense_chain(n, rng)
+    rhs = None if columns is None else rng.random((n, columns))
+    solution = solve(kernel, rhs, discount=0.97)
+    close(solution.x, reference(kernel, np.eye(n) if rhs is None else rhs, 0.97), 1e-12)
+    assert solution.residual < 1e-12
 
 
 def test_symmetric_kernels_get_conjugate_gradients():

@@ -1,4 +1,4 @@
-"""The runs that are kept with the sources: whole, of the paper's settings, and saying what their tables say."""
+"""The runs that are kept in the package: whole, of the paper's settings, and saying what their tables say."""
 
 import dataclasses
 import json
@@ -7,21 +7,33 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+import wane
 from wane import report
 from wane.experiments import LEARNED, find
-from wane.runs.folder import Folder
+from wane.files import checksum
 
-KEPT = Path(__file__).parents[2] / "results"
+KEPT = Path(wane.__file__).parent / "results"
 
 
 @pytest.mark.parametrize("name", LEARNED)
-def test_kept_claims_follow_from_the_kept_table(name):
+def test_kept_claims_follow_from_the_kept_tables(name):
     folder, experiment = KEPT / "paper" / name, find(name)
-    record = Folder(folder).record()
+    record = json.loads((folder / "run.json").read_text("utf-8"))
     assert record["settings"] == json.loads(json.dumps(dataclasses.asdict(experiment.paper)))
-    claims = json.loads((folder / "claims.json").read_text())
-    assert claims == experiment.findings(experiment.paper, pd.read_parquet(folder / "results.parquet"))
+    tables = {table: pd.read_parquet(folder / f"{table}.parquet") for table in record["tables"]}
+    claims = json.loads((folder / "claims.json").read_text("utf-8"))
+    assert claims == experiment.findings(experiment.paper, tables)
     assert "H200" in record["device"]
+
+
+@pytest.mark.parametrize("name", LEARNED)
+def test_kept_records_name_all_files_and_the_present_texts(name):
+    folder, experiment = KEPT / "paper" / name, find(name)
+    record = json.loads((folder / "run.json").read_text("utf-8"))
+    files = {path.name for path in folder.iterdir()} - {"run.json"}
+    assert record["files"] == {file: checksum(folder / file) for file in files}
+    assert record["texts"] == {text: getattr(experiment, text) for text in record["texts"]}
+    assert set(record["texts"]) == {"title", "source", "summary", "differences", "paper_cost"}
 
 
 def test_the_report_shows_them():

@@ -2,10 +2,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from wane.experiments.statistics import (
+from wane.experiments.common.statistics import (
     bootstrap,
     interquartile_mean,
     mean_and_error,
+    mean_with_interval,
     paired_difference,
     probability_of_improvement,
 )
@@ -18,7 +19,7 @@ def test_mean_and_standard_error():
     assert mean_and_error([[4.0, 1.0]])[1].tolist() == [0.0, 0.0]
 
 
-def test_interquartile_mean_is_that_of_the_middle_half():
+def test_the_interquartile_mean_is_the_mean_of_the_middle_half():
     assert interquartile_mean(np.arange(8.0)) == pytest.approx(np.mean([2, 3, 4, 5]))
     assert interquartile_mean([[0.0, 10.0], [1.0, 11.0], [2.0, 12.0], [99.0, -99.0]], axis=0).tolist() == [1.5, 10.5]
 
@@ -45,7 +46,23 @@ def test_few_runs_are_covered_too(runs):
     assert 0.92 < np.mean([low <= 1.0 <= high for _, low, high in found]) < 0.98
 
 
-def test_one_run_says_nothing():
+@pytest.mark.parametrize("runs", [3, 40])
+def test_the_intervals_of_a_curve_cover_the_truth_as_often_as_they_say(runs):
+    scores = np.random.default_rng(0).normal(1.0, 1.0, (runs, 600))
+    _, low, high = mean_with_interval(scores)
+    assert 0.92 < np.mean((low <= 1.0) & (high >= 1.0)) < 0.98
+
+
+def test_the_intervals_of_a_curve_agree_with_those_of_its_places():
+    scores = np.random.default_rng(4).normal(size=(20, 3))
+    each = np.array([bootstrap(column) for column in scores.T]).T
+    np.testing.assert_allclose(mean_with_interval(scores), each, atol=0.02)
+    mean, error = mean_and_error(scores)
+    np.testing.assert_array_equal(mean_with_interval(scores, "error"), [mean, mean - error, mean + error])
+    assert np.isnan(mean_with_interval(scores[:1])[1:]).all()
+
+
+def test_one_run_has_an_infinite_interval():
     assert bootstrap([3.0]) == (3.0, -np.inf, np.inf)
 
 
@@ -74,9 +91,9 @@ def test_probability_of_improvement_counts_ties_half():
 
 
 @pytest.mark.parametrize(
-    ("scores", "says"),
+    ("scores", "message"),
     [([], "shape"), (np.zeros((2, 2, 2)), "shape"), ([1.0, np.nan, np.inf], "2 of 3 scores are not finite")],
 )
-def test_bad_scores_are_named(scores, says):
-    with pytest.raises(ValueError, match=says):
+def test_bad_scores_are_named(scores, message):
+    with pytest.raises(ValueError, match=message):
         bootstrap(scores)

@@ -25,6 +25,7 @@ def test_a_curve_for_each_site():
         assert numbered.next_reward(np.array([0, 1]), np.ones(2), np.array([1, 1])).tolist() == [0.25, 0.5]
 
 
+@pytest.mark.usefixtures("unchecked_types")
 @pytest.mark.parametrize(
     ("lam", "rewards", "error", "message"),
     [
@@ -32,7 +33,7 @@ def test_a_curve_for_each_site():
         ({"b": 0.5}, None, ValueError, "lam has no entry for site 'a': it has 'b'"),
         ([0.5, 0.5], None, ValueError, "2 sites that are numbered from 0, but there is a site 'a'"),
         (wane.TimeElapsed(0.5), None, TypeError, "TimeElapsed grows back"),
-        (wane.Sequence([1.0, 0.0, 1.0]), None, ValueError, "pays nothing at visit 1 and something at visit 2"),
+        (wane.Listed([1.0, 0.0, 1.0]), None, ValueError, "pays nothing at visit 1 and something at visit 2"),
         (0.5, {"b": 1.0}, ValueError, "rewards has no entry for site 'a'"),
         (0.5, np.nan, ValueError, "that of site 'a' is nan"),
     ],
@@ -43,4 +44,4 @@ def test_errors(lam, rewards, error, message):
 
 
 def test_a_curve_that_pays_again_needs_to_know_the_reward():
-    assert make_curves(wane.Sequence([1.0, 0.0, 1.0]), 2.0, ["a"], 4).next_reward(0, 0.0, 2) == 2.0
+    assert make_curves(wane.Listed([1.0, 0.0, 1.0]), 2.0, ["a"], 4).next_reward(0, 0.0, 2) == 2.0

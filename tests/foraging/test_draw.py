@@ -1,4 +1,6 @@
 import io
+import subprocess
+import sys
 
 import numpy as np
 import pandas as pd
@@ -25,6 +27,19 @@ def ink(figure):
     picture = np.asarray(Image.open(buffer).convert("L"))
     rim = np.concatenate([picture[0], picture[-1], picture[:, 0], picture[:, -1]])
     return (picture < 250).any() and (rim > 250).all()
+
+
+def test_matplotlib_is_imported_when_it_is_used():
+    program = """
+import sys
+from wane import foraging
+assert "matplotlib" not in sys.modules
+assert callable(foraging.draw.draw_leaving)
+assert "matplotlib" in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+        _ = foraging.nonsense
 
 
 def test_leaving_marks_both_times():

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wane import foraging
+from wane.foraging.leaving import find_stays
 
 
 def test_by_hand():
@@ -34,6 +35,16 @@ def test_by_hand():
     pd.testing.assert_frame_equal(found, expected, check_dtype=False)
     left = foraging.leaving_times(table)
     assert left["leaving"].tolist() == [12, 14, 10], "the stay that the episode cut short was not left"
+
+
+def test_stays_by_hand():
+    """Two episodes of four steps: two stays, the second of them cut off, then one stay that lasts for all of them."""
+    stays = find_stays(np.repeat([0, 1], 4), np.array([2, 2, -1, 0, 0, 0, 0, 0]))
+    assert stays.arrival.tolist() == [0, 3, 4]
+    assert stays.departure.tolist() == [1, 3, 7]
+    assert stays.steps.tolist() == [2, 1, 4]
+    assert stays.censored.tolist() == [False, True, True]
+    assert find_stays(np.zeros(3, int), np.full(3, -1)).steps.tolist() == []
 
 
 def test_going_from_patch_to_patch_and_from_episode_to_episode():

@@ -136,6 +136,7 @@ def random_table(seed):
     )
 
 
+@pytest.mark.slow
 @given(seed=st.integers(0, 10_000), lam=st.sampled_from([0.0, 0.3, 0.9, 1.0]), discount=st.sampled_from([1.0, 0.9]))
 def test_against_the_definition(seed, lam, discount):
     table = random_table(seed)
@@ -149,6 +150,7 @@ def test_against_the_definition(seed, lam, discount):
         assert steps["paper"] == steps["literal"]
 
 
+@pytest.mark.slow
 @given(seed=st.integers(0, 10_000))
 def test_slower_depletion_never_leaves_earlier(seed):
     steps = [[n for n, _ in mvt(random_table(seed), lam)] for lam in (0.0, 0.4, 0.9)]

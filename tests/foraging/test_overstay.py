@@ -1,6 +1,7 @@
 import functools
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from wane import foraging
@@ -43,6 +44,15 @@ def test_too_large_a_lambda_leaves_early_if_it_is_told_what_is_left():
     assert not found["censored"].any()
     alike = [stays(agent).query("believed == 0.5")["steps"].tolist() for agent in ("imagine", "gpi")]
     assert alike[0] == alike[1], "the true λ imagines what is so"
+
+
+@pytest.mark.parametrize("timing", ["arrival", "departure"])
+def test_the_true_lambda_imagines_what_remains(timing):
+    """The agent counts its own visits as the world does, whenever rewards are paid. The start is a site."""
+    world = make("corridor", length=5, discount=0.97, horizon=12, timing=timing, start="1")
+    imagined, told = (foraging.overstaying(world, [0.5], agent=agent, tolerance=1e-2) for agent in ("imagine", "gpi"))
+    assert len(told) == 2
+    pd.testing.assert_frame_equal(imagined, told)
 
 
 def test_errors():

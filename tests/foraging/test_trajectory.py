@@ -78,6 +78,7 @@ def test_table_errors(column, values, message):
         foraging.check_table(TABLE.assign(**{column: values}))
 
 
+@pytest.mark.usefixtures("unchecked_types")
 def test_missing_columns_are_named():
     with pytest.raises(ValueError, match="no column 'site', there are episode, time, reward, weight: rename one"):
         foraging.check_table(TABLE.drop(columns="site"))

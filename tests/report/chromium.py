@@ -1,14 +1,17 @@
-"""Which Chromium the report is looked at with; run as a program, prints its path and gets one first if there is none.
+"""Finds the Chromium that the tests open the report with.
 
-$CHROMIUM, an installed one, or Playwright's own; else Debian's package where apt can, else Playwright's download.
+It is $CHROMIUM, an installed Chromium, or Playwright's own. Run as a program, this file prints the path. If there is no
+Chromium it installs one before: Debian's package where apt is available, else Playwright's download.
 """
 
 import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 APPLICATIONS = (
@@ -19,7 +22,7 @@ CURE = "run `make browser` with a network, install Chromium yourself, or name on
 
 
 def find() -> str | None:
-    """The path of a Chromium that runs."""
+    """Returns the path of a Chromium that runs, or None. Raises RuntimeError if $CHROMIUM names one that does not."""
     chosen = os.environ.get("CHROMIUM")
     if chosen:
         if not _runs(chosen):
@@ -31,13 +34,13 @@ def find() -> str | None:
 
 
 @contextmanager
-def window():
-    """A browser without a screen."""
+def window() -> Iterator[Any]:
+    """Opens a browser without a screen. Raises RuntimeError if there is none."""
     from playwright.sync_api import sync_playwright
 
     path = find()
     if path is None:
-        raise RuntimeError(f"no Chromium to look at the report with: {CURE}")
+        raise RuntimeError(f"there is no Chromium to open the report with: {CURE}")
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=["--disable-gpu", "--disable-dev-shm-usage"])
         yield browser
@@ -45,7 +48,7 @@ def window():
 
 
 def _runs(path: str) -> bool:
-    """Ubuntu's chromium-browser, for one, may be a script that only says how to install it."""
+    """Whether a program starts. Ubuntu's chromium-browser may be a script that only says how to install Chromium."""
     try:
         return subprocess.run([path, "--version"], capture_output=True, timeout=60).returncode == 0
     except (OSError, subprocess.TimeoutExpired):
@@ -61,7 +64,7 @@ def _playwrights_own() -> str | None:
 
 
 def get() -> list[str]:
-    """Installs one; returns what went wrong on the way."""
+    """Installs a Chromium. Returns what went wrong on the way."""
     wrong = []
     if shutil.which("apt-get"):
         root = [] if os.geteuid() == 0 else ["sudo", "--non-interactive"]
@@ -73,7 +76,7 @@ def get() -> list[str]:
 
 
 def _run(command: list[str]) -> list[str]:
-    """What went wrong with a command, if anything."""
+    """Runs a command. Returns what went wrong, if anything."""
     try:
         done = subprocess.run(command, capture_output=True, text=True)
     except OSError as error:
@@ -82,9 +85,10 @@ def _run(command: list[str]) -> list[str]:
 
 
 def main() -> None:
+    """Prints the path of a Chromium."""
     path = find()
     if path is None:
-        print("installing Chromium, to look at the report with (half a minute)", file=sys.stderr)
+        print("installing Chromium for the tests of the report (half a minute)", file=sys.stderr)
         wrong = get()
         path = find()
         if path is None:

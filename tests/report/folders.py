@@ -6,58 +6,95 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 from matplotlib.figure import Figure
 from PIL import Image
 
 from wane.experiments import Claim, Experiment, Finding, Settings
+from wane.files import checksum
 
 VERSIONS = {"wane": "0.1.0", "python": "3.11.9", "jax": "0.10.2", "numpy": "2.4.6"}
 
 
 def experiment(name: str = "toy", **fields: Any) -> Experiment:
-    """One with two claims, "first" and "second"."""
+    """An experiment with two claims, "first" and "second"."""
     claims = tuple(Claim(n, f"The {n} claim of {name}.", lambda *_: Finding(True, 0.0)) for n in ("first", "second"))
-    known = dict(title=f"About {name}", source="figure 9.9", says=f"What {name} shows.", claims=claims, cost="an hour")
-    return Experiment(
-        **{"name": name, "quick": Settings(), "paper": Settings(), "differs": "Solved, not iterated."} | known | fields,
-        compute=lambda *_: pd.DataFrame(),
-        draw=lambda *_: Figure(),
-    )
+    known = texts(name) | {"name": name, "claims": claims, "quick": Settings(), "paper": Settings()}
+    return Experiment(**known | {"draw": lambda *_: Figure(), "fixed": lambda *_: {}} | fields)
+
+
+def texts(name: str) -> dict[str, str]:
+    """What a run folder tells about its experiment."""
+    return {
+        "title": f"About {name}",
+        "source": "figure 9.9",
+        "summary": f"What {name} shows.",
+        "differences": "Solved, not iterated.",
+        "paper_cost": "an hour",
+    }
 
 
 def claim(name: str = "first", verdict: str = "holds", **fields: Any) -> dict[str, Any]:
+    """An entry of claims.json."""
     found = {"name": name, "statement": f"The {name} claim.", "verdict": verdict, "detail": "in the detail"}
     return found | {"estimate": 1.2345, "interval": [-0.5, 2.5]} | fields
 
 
-def run_folder(root: Path, name: str = "toy", scale: str = "quick", *, claims: Any = None, **fields: Any) -> Path:
-    """A whole run; `fields` replace those of run.json."""
+def untested(name: str = "first", verdict: str = "not tested", detail: str = "One λ is not enough.") -> dict[str, Any]:
+    """An entry of claims.json without numbers."""
+    return claim(name, verdict, estimate=None, interval=None, detail=detail)
+
+
+def run_folder(
+    root: Path, name: str = "toy", scale: str = "quick", *, claims: Any = None, agents: Any = (), **fields: Any
+) -> Path:
+    """Writes a whole run. `fields` replace those of run.json."""
     changed = fields.get("changed", {})
     folder = root / scale / (name.replace("/", "-") + "".join(f"+{field}={value}" for field, value in changed.items()))
-    folder.mkdir(parents=True)
     claims = [claim("first"), claim("second", "fails", interval=None)] if claims is None else claims
-    (folder / "claims.json").write_text(json.dumps(claims))
-    (folder / "results.parquet").write_bytes(b"PAR1")
-    for file, content in pictures().items():
+    contents = {"claims.json": json.dumps(claims).encode(), "returns.parquet": b"PAR1"} | pictures()
+    for agent in agents:
+        contents |= {f"agents/{agent}/config.json": b"{}", f"agents/{agent}/params.safetensors": b"\0" * 8}
+    for file, content in contents.items():
+        (folder / file).parent.mkdir(parents=True, exist_ok=True)
         (folder / file).write_bytes(content)
     record = {
         "experiment": name,
         "scale": scale,
-        "settings": {"lambdas": [0.0, 0.5], "timing": "arrival"} | changed,
+        "settings": {"lambdas": [0.0, 0.5], "agent": {"step_size": 0.1, "timing": "arrival"}},
         "changed": changed,
+        "texts": texts(name),
         "versions": VERSIONS,
         "commit": "0123456789abcdef0123456789abcdef01234567",
+        "fingerprint": "a2b4f05d3a60f244",
         "device": "2 × CPU" if scale == "quick" else "NVIDIA H200",
         "seconds": 72.4,
         "peak_memory": 512_000_000,
         "launcher": "local",
+        "parts": 1,
         "finished": "2026-11-15T10:35:04+00:00",
         "films": {"film.gif": "An agent at work"},
-        "files": ["results.parquet", "claims.json", "figure.png", "figure.svg", "film.gif"],
+        "tables": ["returns"],
+        "agents": list(agents),
+        "files": {file: checksum(folder / file) for file in contents},
     }
     (folder / "run.json").write_text(json.dumps(record | fields))
     return folder
+
+
+def rewrite(folder: Path, file: str, content: str | bytes) -> None:
+    """Replaces a file of a run and its checksum, as if the run had written it so."""
+    data = content if isinstance(content, bytes) else content.encode("latin-1")
+    (folder / file).write_bytes(data)
+    if file != "run.json":
+        edit_record(folder, files={file: checksum(folder / file)})
+
+
+def edit_record(folder: Path, **fields: Any) -> None:
+    """Replaces fields of run.json; what is a dictionary gets further items."""
+    record = json.loads((folder / "run.json").read_text())
+    for name, value in fields.items():
+        record[name] = record[name] | value if isinstance(value, dict) else value
+    (folder / "run.json").write_text(json.dumps(record))
 
 
 @cache

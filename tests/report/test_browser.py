@@ -5,7 +5,7 @@ from itertools import pairwise
 import pytest
 
 from report import chromium
-from report.folders import claim, experiment, run_folder
+from report.folders import claim, experiment, rewrite, run_folder, untested
 from wane import report
 
 WIDTHS = {"desktop": {"width": 1280, "height": 900}, "phone": {"width": 360, "height": 780}}
@@ -36,15 +36,18 @@ LOST = """all => all
 
 @pytest.fixture(scope="module")
 def page_file(tmp_path_factory):
-    """Runs of both scales, changed settings, damaged and unfinished folders, long words, and what did not run."""
+    """Runs of both scales, changed settings, saved agents, damaged folders, long words, and claims without a test."""
     root = tmp_path_factory.mktemp("runs")
-    run_folder(root, "toy", "paper")
+    run_folder(root, "toy", "paper", agents=["lam=0.5", LONG])
     run_folder(root, "toy", "quick", claims=[claim("first", "fails"), claim("second", detail=LONG)])
-    run_folder(root, "toy", "quick", changed={"lam": 0.3})
-    run_folder(root, "<b>own</b>", settings={LONG: [LONG] * 4}, device=LONG, claims=[claim("a b/c", statement=LONG)])
-    (run_folder(root, "broken") / "figure.svg").write_text("<svg")
+    run_folder(root, "toy", "quick", changed={"agent.step_size": 0.3})
+    run_folder(root, "untested", claims=[untested("first"), untested("second", detail=LONG)])
+    run_folder(
+        root, "<b>own</b>", settings={LONG: {LONG: [LONG] * 4}}, device=LONG, claims=[claim("a b/c", statement=LONG)]
+    )
+    rewrite(run_folder(root, "broken"), "figure.svg", "<svg")
     (run_folder(root, "empty") / "run.json").unlink()
-    experiments = [experiment(name) for name in ("toy", "broken", "left-out")]
+    experiments = [experiment(name) for name in ("toy", "untested", "broken", "not-run")]
     return report.write(root / "report.html", root, experiments=experiments)
 
 
@@ -75,7 +78,7 @@ def test_nothing_is_asked_of_anyone_and_nothing_goes_wrong(page, page_file):
 
 def test_every_picture_is_there_with_words_for_it(page):
     images = page.eval_on_selector_all("img", "all => all.map(i => [i.complete, i.naturalWidth, i.alt])")
-    assert len(images) == 10
+    assert len(images) == 12
     assert [image for image in images if not (image[0] and image[1] > 0 and image[2])] == []
 
 
@@ -85,12 +88,13 @@ def test_every_verdict_is_worded_and_counted(page):
     table = page.eval_on_selector_all("nav td .verdict", "all => all.map(e => e.textContent.slice(2))")
     assert table == [
         *("holds", "fails", "fails", "holds"),
+        *("not run", "not tested", "not run", "not tested"),
         *("not run", "holds", "not run", "fails"),
         *("not run",) * 4,
         *("not run", "holds"),
     ]
     tiles = page.eval_on_selector_all(".tiles li", "all => all.map(e => e.textContent)")
-    assert tiles == ["3 claims hold", "2 claims fail", "2 not run"]
+    assert tiles == ["3 claims hold", "2 claims fail", "2 claims were not tested", "2 claims were not run"]
 
 
 def test_only_boxes_scroll_sideways(page):
@@ -103,8 +107,8 @@ def test_links_lead_somewhere(page):
     assert len(set(ids)) == len(ids)
     assert page.eval_on_selector_all("a", LOST) == []
     links = page.locator("nav td a")
-    assert links.count() == 7
-    links.nth(6).click()
+    assert links.count() == 9
+    links.nth(8).click()
     target = page.locator(":target")
     assert target.locator(".statement").text_content() == LONG
     assert 0 <= target.bounding_box()["y"] < page.viewport_size["height"]

@@ -1,4 +1,5 @@
 import json
+import subprocess
 import sys
 from html.parser import HTMLParser
 from pathlib import Path
@@ -6,9 +7,10 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from report.folders import claim, experiment, run_folder
+from report.folders import claim, edit_record, experiment, rewrite, run_folder, texts, untested
 from wane import report
 from wane.experiments import NAMES, find
+from wane.files import checksum
 from wane.report import pictures
 
 EVIL = "<script>alert('\"&')</script><img src=x onerror=alert(1)>"
@@ -57,9 +59,10 @@ def test_a_whole_run_is_told_in_full(tmp_path):
     run_folder(tmp_path)
     page = page_of(tmp_path)
     told = ["About toy", "figure 9.9", "What toy shows.", "The first claim.", "1.234 [−0.5, 2.5]", "in the detail"]
-    told += ["1 min 12 s on 2 × CPU, 512 MB at the peak", "an hour", "Solved, not iterated.", "An agent at work"]
-    told += ["15 November 2026, 10:35 UTC", "0123456789", "jax 0.10.2", "lambdas [0.0, 0.5]", "timing arrival"]
-    told += ["wane run toy --scale quick", "At quick scale 1 claim holds, 1 fails, 0 were not run."]
+    told += ["1 min 12 s on 2 × CPU, with 512 MB of memory at the peak", "an hour", "Solved, not iterated."]
+    told += ["15 November 2026, 10:35 UTC", "0123456789", "jax 0.10.2", "lambdas [0.0, 0.5]", "An agent at work"]
+    told += ["agent.step_size 0.1", "agent.timing arrival", "returns.parquet", "wane run toy --scale quick"]
+    told += ["At quick scale, 1 claim holds, 1 claim fails, 0 claims were not tested and 0 claims were not run."]
     assert [words for words in told if words not in page.text] == []
     assert page.verdicts() == ["holds", "fails"] * 2
     assert "Damaged" not in page.text
@@ -77,11 +80,11 @@ def test_pictures_are_inside_with_words_for_them(tmp_path):
 
 def test_a_heavy_or_damaged_drawing_gives_way_to_the_png(tmp_path, monkeypatch):
     folder = run_folder(tmp_path)
-    (folder / "figure.svg").write_text("<svg")
+    rewrite(folder, "figure.svg", "<svg")
     figure = page_of(tmp_path).all("img")[0]
     assert figure["src"].startswith("data:image/png;base64,")
     assert (figure["width"], figure["height"]) == ("960", "288")
-    (folder / "figure.svg").write_bytes(b"<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 9 9'/>")
+    rewrite(folder, "figure.svg", "<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 9 9'/>")
     assert page_of(tmp_path).all("img")[0]["src"].startswith("data:image/svg+xml")
     monkeypatch.setattr(pictures, "HEAVY", 10)
     assert page_of(tmp_path).all("img")[0]["src"].startswith("data:image/png")
@@ -93,46 +96,159 @@ def test_a_heavy_or_damaged_drawing_gives_way_to_the_png(tmp_path, monkeypatch):
         ("claims.json", "[{", "claims.json cannot be read"),
         ("claims.json", "{}", "claims.json holds a dict where a list belongs"),
         ("claims.json", "[" * 100_000, "claims.json cannot be read"),
-        ("claims.json", json.dumps([claim(verdict="perhaps")]), "1 of 1 entries are no claims with a verdict"),
-        ("claims.json", json.dumps([claim(interval=[1.0])]), "1 of 1 entries are no claims with a verdict"),
-        ("claims.json", json.dumps([claim(estimate=None)]), "1 of 1 entries are no claims with a verdict"),
-        ("claims.json", json.dumps([claim(estimate=10**400)]), "1 of 1 entries are no claims with a verdict"),
+        ("claims.json", json.dumps([claim(verdict="perhaps")]), "1 of 1 entries are not claims with a verdict"),
+        ("claims.json", json.dumps([claim(interval=[1.0])]), "1 of 1 entries are not claims with a verdict"),
+        ("claims.json", json.dumps([claim(interval=7)]), "1 of 1 entries are not claims with a verdict"),
+        ("claims.json", json.dumps([claim(estimate=None)]), "1 of 1 entries are not claims with a verdict"),
+        ("claims.json", json.dumps([claim(estimate=10**400)]), "1 of 1 entries are not claims with a verdict"),
         ("claims.json", None, "claims.json is missing"),
         ("run.json", "\xff", "run.json cannot be read"),
         ("run.json", "7", "run.json holds a int where a dict belongs"),
         ("run.json", '{"seconds": -1}', "run.json has no usable 'seconds'"),
-        ("run.json", None, "no run.json: still at work, or stopped; go on with wane run toy --scale quick --resume"),
-        ("results.parquet", None, "results.parquet is missing"),
-        ("film.gif", "GIF89a", "film.gif is no whole GIF picture"),
+        ("run.json", '{"files": ["claims.json"]}', "run.json has no usable 'files'"),
+        ("run.json", '{"files": {"claims.json": 7}}', "run.json has no usable 'files'"),
+        ("run.json", '{"texts": {"title": 7}}', "run.json has no usable 'texts'"),
+        ("run.json", '{"settings": ' + '{"a": ' * 60 + "1" + "}" * 61, "run.json nests lists or dictionaries"),
+        (
+            "run.json",
+            None,
+            "There is no run.json: the run is still working or was stopped. Continue it with wane run toy",
+        ),
+        ("returns.parquet", None, "returns.parquet is missing"),
+        ("film.gif", "GIF89a", "film.gif is not a whole GIF picture"),
         ("film.gif", None, "film.gif is missing"),
     ],
 )
 def test_damage_is_named_and_breaks_nothing(tmp_path, file, content, named):
     folder = run_folder(tmp_path / "runs")
     run_folder(tmp_path / "runs", "whole")
-    (folder / file).unlink()
-    if content is not None:
-        (folder / file).write_text(content, encoding="latin-1")
+    if content is None:
+        (folder / file).unlink()
+    else:
+        rewrite(folder, file, content)
     page = page_of(tmp_path / "runs", experiments=[experiment(), experiment("whole")])
     assert "Damaged or incomplete run folders" in page.text
     assert str(folder) in page.text
     assert named in page.text
     assert page.verdicts()[2:4] == ["holds", "fails"]
-    if file == "claims.json":
+    if file in ("claims.json", "run.json"):
         assert page.verdicts()[:2] == ["not run", "not run"]
 
 
 def test_missing_and_truncated_figures(tmp_path):
     folder = run_folder(tmp_path, films={})
-    (folder / "film.gif").unlink()
-    (folder / "figure.svg").unlink()
+    record = json.loads((folder / "run.json").read_text())
+    del record["files"]["figure.svg"]
+    (folder / "run.json").write_text(json.dumps(record))
     whole = (folder / "figure.png").read_bytes()
-    (folder / "figure.png").write_bytes(whole[: len(whole) // 2])
+    rewrite(folder, "figure.png", whole[: len(whole) // 2])
     page = page_of(tmp_path)
-    assert "figure.png is no whole PNG picture" in page.text
+    assert "figure.png is not a whole PNG picture" in page.text
     assert page.all("img") == []
     (folder / "figure.png").unlink()
-    assert page_of(tmp_path).text.count("figure.png is missing") == 2
+    text = page_of(tmp_path).text
+    assert text.count("figure.png is missing") == 2
+    assert "The run has no figure that can be shown." in text
+
+
+@pytest.mark.parametrize(
+    "file", ["claims.json", "returns.parquet", "figure.svg", "film.gif", "agents/best/config.json"]
+)
+def test_a_file_that_was_changed_is_named_and_not_used(tmp_path, file):
+    folder = run_folder(tmp_path, agents=["best", "other"])
+    (folder / file).write_bytes((folder / file).read_bytes() + b" ")
+    (run,) = report.collect(tmp_path)
+    assert run.problems == (f"{file} was changed after the run: run.json notes another SHA-256.",)
+    assert f"{file} was changed after the run" in page_of(tmp_path).text
+    assert (run.claims == ()) == (file == "claims.json")
+    assert (run.films == ()) == (file == "film.gif")
+    assert run.agents == (("other",) if "best" in file else ("best", "other"))
+    assert run.figure
+    assert run.figure.mime == ("image/png" if file == "figure.svg" else "image/svg+xml")
+
+
+def test_a_file_that_no_checksum_covers_is_named_and_not_used(tmp_path):
+    folder = run_folder(tmp_path)
+    edit_record(folder, tables=["returns", "second"], agents=["ghost"])
+    (folder / "second.parquet").write_bytes(b"PAR1")
+    (folder / "stray.gif").write_bytes((folder / "film.gif").read_bytes())
+    (run,) = report.collect(tmp_path)
+    assert run.problems == (
+        "second.parquet is not among the files that run.json lists.",
+        "agents/ghost/config.json is missing.",
+        "agents/ghost/params.safetensors is missing.",
+    )
+    assert [film.title for film in run.films] == ["An agent at work"]
+    assert run.agents == ()
+
+
+@pytest.mark.parametrize(
+    "name", ["../outside", "/etc/outside", "linked/outside", "link", "nul\0", "half\ud800", "circle"]
+)
+def test_a_table_that_leads_out_of_the_folder_is_no_table(tmp_path, name):
+    outside = tmp_path / "quick" / "outside.parquet"
+    folder = run_folder(tmp_path)
+    outside.write_bytes(b"PAR1")
+    (folder / "linked").symlink_to(outside.parent)
+    (folder / "link.parquet").symlink_to(outside)
+    (folder / "circle.parquet").symlink_to(folder / "circle.parquet")
+    edit_record(folder, tables=["returns", name], files={f"{name}.parquet": checksum(outside)})
+    (run,) = report.collect(tmp_path)
+    fault = "is missing" if name == "circle" and sys.version_info >= (3, 13) else "leads out of the folder"
+    assert run.problems == (f"{name}.parquet {fault}.",)
+
+
+def test_a_record_that_is_a_link_out_of_the_folder_is_not_read(tmp_path):
+    folder = run_folder(tmp_path)
+    (folder / "run.json").rename(tmp_path / "run.json")
+    (folder / "run.json").symlink_to(tmp_path / "run.json")
+    (run,) = report.collect(tmp_path / "quick" / "toy")
+    assert run.problems == ("run.json leads out of the folder.",)
+    assert run.claims == ()
+
+
+def test_agents_are_listed_with_the_command_that_plays_them(tmp_path):
+    folder = run_folder(tmp_path, agents=["lam=0.5", "two words"])
+    text = page_of(tmp_path).text
+    assert f"wane evaluate {folder}/agents/lam=0.5" in text
+    assert f"wane evaluate '{folder}/agents/two words'" in text
+
+
+def test_an_experiment_that_nobody_registered_is_told_by_its_folder(tmp_path):
+    told = texts("own") | {"title": "My own", "differences": "None at all.\n\nReally."}
+    run_folder(tmp_path, "own.module", claims=[claim("mine", statement="Mine is true.")], texts=told)
+    page = page_of(tmp_path, experiments=[])
+    words = [*told.values(), "Mine is true.", "An agent at work", "wane run own.module --scale quick"]
+    assert [text for text in words if " ".join(text.split()) not in page.text] == []
+    assert page.verdicts() == ["holds"] * 2
+    assert "own.module About" not in page.text
+
+
+def test_the_folder_is_believed_before_the_registry(tmp_path):
+    run_folder(tmp_path, texts=texts("the folder"))
+    text = page_of(tmp_path, experiments=[experiment("toy", title="Registered", summary="Registered.")]).text
+    assert "About the folder" in text
+    assert "Registered" not in text
+
+
+def test_a_folder_without_texts_still_has_a_section(tmp_path):
+    run_folder(tmp_path, "bare", texts={})
+    page = page_of(tmp_path, experiments=[])
+    assert "No run folder tells what this experiment is about." in page.text
+    assert page.verdicts() == ["holds", "fails"] * 2
+
+
+def test_untested_claims_are_counted_apart_with_their_reason(tmp_path):
+    run_folder(tmp_path, claims=[claim("first"), untested("second")])
+    page = page_of(tmp_path)
+    assert page.verdicts() == ["holds", "not tested"] * 2
+    assert "One λ is not enough." in page.text
+    assert "1 claim holds, 0 claims fail, 1 claim was not tested and 0 claims were not run." in page.text
+    assert "1 claim was not tested 0 claims were not run" in page.text
+    one_run = untested("second", detail="One run has no interval.") | {"estimate": 0.25}
+    run_folder(tmp_path / "more", claims=[one_run])
+    shown = printed(report.verdict_table(report.collect(tmp_path / "more")))
+    assert "toy quick second: One run has no interval. not tested 0.25" in " ".join(shown.split())
 
 
 def test_text_is_escaped_everywhere(tmp_path):
@@ -149,10 +265,12 @@ def test_text_is_escaped_everywhere(tmp_path):
         device=EVIL,
         finished=EVIL,
         films={"film.gif": EVIL, EVIL: EVIL},
-        files=[EVIL],
+        tables=["returns", EVIL],
+        agents=[EVIL],
     )
-    run_folder(tmp_path / EVIL.replace("/", ""), "evil", "paper", experiment=EVIL, claims=[hostile])
-    one = experiment(EVIL, title=EVIL, source=EVIL, says=EVIL, differs=EVIL, cost=EVIL)
+    told = dict.fromkeys(texts(""), EVIL)
+    run_folder(tmp_path / EVIL.replace("/", ""), "evil", "paper", experiment=EVIL, claims=[hostile], texts=told)
+    one = experiment("registered", **told)
     page = page_of(*tmp_path.iterdir(), experiments=[one])
     assert page.all("script") == []
     assert [image for image in page.all("img") if not image["src"].startswith("data:")] == []
@@ -163,19 +281,20 @@ def test_text_is_escaped_everywhere(tmp_path):
 def test_halves_of_characters_can_be_written(tmp_path):
     run_folder(tmp_path / "runs", "toy", device="\ud800", claims=[claim("\ud800")])
     path = report.write(tmp_path / "report.html", tmp_path / "runs", experiments=[experiment()])
-    assert "on ?, 512 MB" in path.read_text("utf-8")
+    assert "on ?, with 512 MB" in path.read_text("utf-8")
 
 
 def test_paper_and_quick_stand_side_by_side(tmp_path):
     run_folder(tmp_path, claims=[claim("first", "fails"), claim("second")])
-    run_folder(
-        tmp_path, scale="paper", claims=[claim("first"), claim("second", "not run", estimate=None, interval=None)]
-    )
+    run_folder(tmp_path, scale="paper", claims=[claim("first"), untested("second")])
     page = page_of(tmp_path)
-    rows = ["holds", "fails", "not run", "holds"]
+    rows = ["holds", "fails", "not tested", "holds"]
     assert page.verdicts() == rows * 2
     assert "Claim Paper scale Quick scale About toy" in page.text
-    assert "At paper scale 1 claim holds, 0 fail, 1 was not run. At quick scale 1 claim holds, 1 fails" in page.text
+    assert (
+        "At paper scale, 1 claim holds, 0 claims fail, 1 claim was not tested and 0 claims were not run." in page.text
+    )
+    assert "At quick scale, 1 claim holds, 1 claim fails, 0 claims" in page.text
     assert "2 claims hold" in page.text
     assert page.text.index("--scale paper") < page.text.index("--scale quick")
 
@@ -188,12 +307,13 @@ def test_what_did_not_run_is_listed(tmp_path):
 
 
 def test_changed_settings_do_not_decide_the_verdict(tmp_path):
-    run_folder(tmp_path, changed={"lam": 0.3})
+    run_folder(tmp_path, changed={"agent.step_size": 0.1, "lambdas": [0.0, 0.5]})
     page = page_of(tmp_path)
     assert page.verdicts()[:4] == ["not run"] * 4
     assert page.verdicts()[4:] == ["holds", "fails"]
-    assert "Quick scale, with lam = 0.3" in page.text
-    assert "wane run toy --scale quick --set lam=0.3" in page.text
+    assert "Quick scale, with agent.step_size = 0.1, lambdas = [0.0, 0.5]" in page.text
+    assert "wane run toy --scale quick --agent.step-size 0.1 --lambdas 0.0 0.5" in page.text
+    assert "agent.step_size 0.1 changed agent.timing arrival Folder" in page.text
 
 
 def test_the_first_whole_run_is_taken(tmp_path):
@@ -201,7 +321,7 @@ def test_the_first_whole_run_is_taken(tmp_path):
     run_folder(tmp_path / "b", device="second")
     runs = report.collect(tmp_path / "a", tmp_path / "b")
     assert [run.record["device"] for run in runs] == ["first"]
-    (tmp_path / "a" / "quick" / "toy" / "claims.json").write_text("[")
+    rewrite(tmp_path / "a" / "quick" / "toy", "claims.json", "[")
     page = page_of(tmp_path / "a", tmp_path / "b")
     assert page.verdicts()[:2] == ["holds", "fails"]
     assert "claims.json cannot be read" in page.text
@@ -221,9 +341,9 @@ def test_nothing_that_a_folder_names_is_imported_or_opened(tmp_path, monkeypatch
     (folder.parent / "other.gif").write_bytes((folder / "film.gif").read_bytes())
     page = page_of(tmp_path / "runs")
     assert "trap" not in sys.modules
-    assert "known by its runs alone" in page.text
-    assert "../other.gif is missing" in page.text
-    assert [image["alt"] for image in page.all("img")][1:] == ["Film: film"]
+    assert "About trap.py" in page.text
+    assert "../other.gif leads out of the folder" in page.text
+    assert len(page.all("img")) == 1
 
 
 def test_a_page_that_cannot_be_written_leaves_the_old_one(tmp_path, monkeypatch):
@@ -256,7 +376,9 @@ def test_verdict_table(tmp_path):
     assert "toy quick first holds 1.234 [−0.5, 2.5]" in lines
     assert "toy quick second fails 1.234" in lines
     assert "other first not run" in lines
-    assert "0 hold, 2 fail, 2 not run" in lines
+    assert "0 claims hold, 2 claims fail, 0 claims were not tested and 2 claims were not run." in " ".join(
+        shown.split()
+    )
 
 
 def test_verdict_table_of_one_run_folder(tmp_path):
@@ -264,10 +386,14 @@ def test_verdict_table_of_one_run_folder(tmp_path):
     run_folder(tmp_path, "other")
     shown = printed(report.verdict_table(report.collect(folder)))
     assert "toy, lam = 0.3" in shown
-    assert "1 holds, 1 fails, 0 not run" in shown
+    assert "1 claim holds, 1 claim fails, 0 claims were not tested and 0 claims were not run." in " ".join(
+        shown.split()
+    )
     assert "other" not in shown
     moved = folder.rename(tmp_path / "moved")
-    with pytest.raises(ValueError, match="moved is no run folder: its place is in a folder named paper or quick"):
+    with pytest.raises(
+        ValueError, match="moved is not a run folder: a run folder lies in a folder that is named paper or quick"
+    ):
         report.collect(moved)
 
 
@@ -276,3 +402,16 @@ def test_verdict_table_shows_names_as_they_are(tmp_path):
     shown = printed(report.verdict_table(report.collect(tmp_path)))
     assert "[red]evil�[2J" in shown
     assert "[/]" in shown
+
+
+def test_importing_the_report_does_not_import_plotting_or_tables():
+    """The package `wane` is replaced by an empty one, so that only the report's own imports count."""
+    code = f"""
+import sys, types
+sys.modules["wane"] = types.ModuleType("wane")
+sys.modules["wane"].__path__ = [{str(Path(report.__file__).parents[1])!r}]
+import wane.report
+print([name for name in ("matplotlib", "pandas", "wane.experiments") if name in sys.modules])
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -1,30 +1,38 @@
+"""A run's folder holds whole results or none, and nothing is read or written through symbolic links."""
+
 import json
 
 import pytest
 
-from wane.runs.checkpoint import RunError
-from wane.runs.folder import Folder, finish_moves
+from wane.files import write_json
+from wane.runs import Folder, RunError
+from wane.runs.parts import checksums
 
 
-def results(number: int, *films: str):
+def results(number: int, *files: str):
     def fill(folder):
-        for name in ("results.parquet", *films):
+        for name in ("walks.parquet", *files):
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_text(str(number))
-        (folder / "run.json").write_text(json.dumps({"number": number, "files": ["results.parquet", *films]}))
+        write_json(folder / "run.json", {"number": number, "files": checksums(folder)})
 
     return fill
+
+
+FILES = ("film-0.gif", "agents/a/config.json")
 
 
 @pytest.fixture
 def folder(tmp_path):
     folder = Folder(tmp_path / "quick" / "run")
     with folder.locked():
-        folder.publish(results(1, "film-0.gif"))
+        folder.publish(results(1, *FILES))
     return folder
 
 
 def content(folder: Folder) -> dict[str, str]:
-    return {path.name: path.read_text() for path in folder.path.iterdir() if not path.name.startswith(".")}
+    files = [path for path in folder.path.rglob("*") if path.is_file() and path.name != ".lock"]
+    return {path.relative_to(folder.path).as_posix(): path.read_text() for path in files}
 
 
 def test_results_are_replaced_whole(folder):
@@ -32,14 +40,15 @@ def test_results_are_replaced_whole(folder):
     with folder.locked():
         folder.publish(results(2))
     assert folder.record()["number"] == 2
-    assert set(content(folder)) == {"results.parquet", "run.json"}
+    assert set(content(folder)) == {"walks.parquet", "run.json"}
+    assert not (folder.path / "agents").exists()
 
 
 def test_a_failure_leaves_earlier_results(folder):
     before = content(folder)
 
     def fill(path):
-        (path / "results.parquet").write_text("half")
+        (path / "walks.parquet").write_text("half")
         raise OSError(28, "No space left on device")
 
     with pytest.raises(OSError, match="No space"), folder.locked():
@@ -50,36 +59,51 @@ def test_a_failure_leaves_earlier_results(folder):
     assert not (folder.path / ".new").exists()
 
 
-@pytest.mark.parametrize("moved", [(), ("results.parquet",), ("results.parquet", "film-0.gif"), ("all",)])
+@pytest.mark.parametrize("moved", [(), ("walks.parquet",), ("walks.parquet", *FILES), ("all",)])
 def test_a_kill_while_moving_into_place_is_mended(folder, moved):
     ready = folder.path / ".ready"
     ready.mkdir()
-    results(2, "film-0.gif")(ready)
-    for name in ("results.parquet", "film-0.gif", "run.json") if moved == ("all",) else moved:
+    results(2, *FILES)(ready)
+    for name in ("walks.parquet", *FILES, "run.json") if moved == ("all",) else moved:
         (ready / name).replace(folder.path / name)
+    finished = folder.record()
+    assert (finished and finished["number"]) == {0: 1, 1: None, 3: None}.get(len(moved), 1) or moved == ("all",)
     with folder.locked():
         assert folder.record()["number"] == 2
-    assert content(folder)["results.parquet"] == content(folder)["film-0.gif"] == "2"
+    assert {name: text for name, text in content(folder).items() if name != "run.json"} == dict.fromkeys(
+        ("walks.parquet", *FILES), "2"
+    )
     assert not ready.exists()
 
 
-def test_readers_find_results_that_were_ready(folder):
+def test_reading_writes_nothing(folder):
     ready = folder.path / ".ready"
     ready.mkdir()
     results(2)(ready)
-    finish_moves(folder.path.parents[1])
-    assert folder.record()["number"] == 2
-    assert not ready.exists()
+    before = content(folder)
+    assert folder.record()["number"] == 1
+    assert content(folder) == before
 
 
-def test_missing_files_mean_not_done(folder):
-    (folder.path / "results.parquet").unlink()
+@pytest.mark.parametrize("name", ["walks.parquet", *FILES])
+@pytest.mark.parametrize("harm", [lambda path: path.unlink(), lambda path: path.write_text("1 and more")])
+def test_missing_or_changed_files_mean_not_done(folder, name, harm):
+    harm(folder.path / name)
     assert folder.record() is None
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"number": 1}'])
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"number": 1}', '{"files": ["walks.parquet"]}'])
 def test_a_damaged_record_means_not_done(folder, text):
     (folder.path / "run.json").write_text(text)
+    assert folder.record() is None
+
+
+@pytest.mark.parametrize("name", ["../outside", "/etc/hostname", "agents/../../outside"])
+def test_files_outside_of_the_folder_are_not_read(folder, name):
+    (folder.path.parent / "outside").write_text("1")
+    record = json.loads((folder.path / "run.json").read_text())
+    sha = record["files"]["walks.parquet"]
+    write_json(folder.path / "run.json", record | {"files": {name: sha}})
     assert folder.record() is None
 
 
@@ -94,3 +118,36 @@ def test_a_file_in_its_place_is_named(tmp_path):
     (tmp_path / "run").write_text("")
     with pytest.raises(RunError, match="is a file: name another --out"), Folder(tmp_path / "run").locked():
         pass
+
+
+@pytest.mark.parametrize("name", [".lock", ".ready", ".new", "checkpoint", "agents"])
+def test_symbolic_links_are_refused(folder, name):
+    """A link could make a run write outside of its folder."""
+    outside = folder.path.parent / "outside"
+    outside.mkdir()
+    results(2)(outside)
+    place = folder.path / name
+    if place.is_dir():
+        place.rename(folder.path / "old")
+    place.unlink(missing_ok=True)
+    place.symlink_to(outside)
+    before = {path.name: path.read_bytes() for path in outside.iterdir()}
+    with pytest.raises(RunError, match=rf"{name} is a symbolic link.*remove it"), Folder(folder.path).locked():
+        pass
+    assert {path.name: path.read_bytes() for path in outside.iterdir()} == before
+
+
+def test_results_are_not_moved_through_a_link(folder, tmp_path):
+    (tmp_path / "outside").mkdir()
+    agent = folder.path / "agents" / "b"
+    agent.symlink_to(tmp_path / "outside")
+    with pytest.raises(RunError, match="symbolic link"), folder.locked():
+        folder.publish(results(2, "agents/b/config.json"))
+    assert not list((tmp_path / "outside").iterdir())
+
+
+@pytest.mark.parametrize("name", ["walks.parquet", "run.json", "agents/a"])
+def test_results_behind_a_link_do_not_count(folder, tmp_path, name):
+    (folder.path / name).rename(tmp_path / "outside")
+    (folder.path / name).symlink_to(tmp_path / "outside")
+    assert folder.record() is None

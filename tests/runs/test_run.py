@@ -1,21 +1,41 @@
+"""Runs write everything down, go on where they stopped, and give the same tables however they are divided."""
+
 import dataclasses
 import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
 
 import jax
 import numpy as np
 import pandas as pd
 import pytest
+from rich.console import Console
 
-from runs.sample import EXPERIMENT, Sample
-from wane.experiments.experiment import Loop
-from wane.runs import CheckpointError, Launcher, Run, checkpoint, run
-from wane.runs.loop import SavingLoop
+from runs.sample import EXPERIMENT, Kept, Sample, Walker
+from wane.experiments.contract import Experiment, changed, flat
+from wane.files import load_arrays
+from wane.runs import CheckpointError, Launcher, Run, run_all
+from wane.runs.run import LONGEST, folder_name
 
 NAME = "runs.sample"
+TABLES = ("expected", "walks", "later")
 
 
 def one(out, **changes) -> Run:
     return Run(NAME, dataclasses.replace(Sample(), **changes), "quick", out)
+
+
+def tables(run: Run) -> dict[str, pd.DataFrame]:
+    return {name: pd.read_parquet(run.folder.path / f"{name}.parquet") for name in TABLES}
+
+
+def assert_same(found, expected) -> None:
+    assert set(found) == set(expected)
+    for name in found:
+        pd.testing.assert_frame_equal(found[name], expected[name])
 
 
 @pytest.fixture
@@ -26,153 +46,228 @@ def log(tmp_path, monkeypatch):
     return path
 
 
-def chunks(log) -> list[int]:
-    return [int(line.split()[1]) for line in log.read_text().splitlines()]
+def computed(log) -> list[str]:
+    return [line.split()[1] for line in log.read_text().splitlines()]
+
+
+WHOLE = ["fixed", *map(str, range(12))]
 
 
 def test_a_run_writes_everything_down(tmp_path):
     each = one(tmp_path)
-    run([each])
+    run_all([each])
     folder = each.folder.path
     assert folder == tmp_path / "quick" / NAME
     record, claims = (json.loads((folder / name).read_text()) for name in ("run.json", "claims.json"))
-    assert set(record["files"]) == {"results.parquet", "claims.json", "figure.png", "figure.svg", "film-0.gif"}
+    pictures = {"claims.json", "figure.png", "figure.svg", "film-0.gif"}
+    agents = {f"agents/walker-{seed}/{file}" for seed in range(3) for file in ("config.json", "params.safetensors")}
+    assert set(record["files"]) == {f"{name}.parquet" for name in TABLES} | pictures | agents
+    assert record["tables"] == list(TABLES)
+    assert record["agents"] == ["walker-0", "walker-1", "walker-2"]
     assert record["films"] == {"film-0.gif": "a film"}
-    assert record["settings"] == {"seeds": 3, "chunks": 12, "drift": 0.5, "label": "walk", "lambdas": [0.0, 1.0]}
+    assert record["settings"] == {
+        "seeds": 3,
+        "chunks": 12,
+        "agent": {"drift": 0.5, "moves": 4},
+        "label": "walk",
+        "lambdas": [0.0, 1.0],
+    }
+    assert record["changed"] == {}
+    assert record["texts"]["summary"] == "Walks with a drift get away."
+    assert set(record["texts"]) == {"title", "source", "summary", "differences", "paper_cost"}
+    assert record["fingerprint"] == each.fingerprint
     assert record["seconds"] > 0
     assert 1e7 < record["peak_memory"] < 1e11
     assert record["versions"]["jax"] == jax.__version__
     assert "CPU" in record["device"]
+    assert (record["launcher"], record["parts"]) == ("local", 1)
     assert [claim["verdict"] for claim in claims] == ["holds"]
-    table = pd.read_parquet(folder / "results.parquet")
-    pd.testing.assert_frame_equal(table, EXPERIMENT.table(Sample()))
-    assert claims[0]["estimate"] == pytest.approx(table[(table["chunk"] == 11) & (table["seed"] >= 0)]["at"].mean())
+    found = tables(each)
+    assert_same(found, EXPERIMENT.tables(Sample()))
+    last = found["walks"][found["walks"]["chunk"] == 11]["at"]
+    assert claims[0]["estimate"] == pytest.approx(last.mean())
+    params = load_arrays(folder / "agents" / "walker-1" / "params.safetensors")[0]
+    assert params["at"] == last.iloc[1]
 
 
 def test_other_settings_go_to_another_folder(tmp_path):
     assert one(tmp_path, chunks=3, lambdas=(0.5,)).folder.path.name == f"{NAME}+chunks=3+lambdas=0.5"
-    assert one(tmp_path, label="../<x>").folder.path.name == f"{NAME}+label=..__x_"
-    assert one(tmp_path, chunks=3).mark != one(tmp_path).mark
+    assert one(tmp_path, agent=Walker(drift=0.2)).folder.path.name == f"{NAME}+agent.drift=0.2"
+    assert one(tmp_path, chunks=3).fingerprint != one(tmp_path).fingerprint
+    assert one(tmp_path, agent=Walker(drift=0.2)).fingerprint != one(tmp_path).fingerprint
+
+
+def test_folders_of_different_settings_never_have_the_same_name():
+    values = ["a/b", "a_b", "a+b", "a=b", "a,b", ("a", "b"), ("a,b",), "A" * 300, "A" * 301, "λ" * 100, "λ" * 101]
+    names = [folder_name("toy", {"label": value}) for value in values]
+    assert len(set(names)) == len(names)
+    assert all(len(name.encode()) <= LONGEST and "/" not in name and name.startswith("toy+label=") for name in names)
+    assert folder_name("toy", {"label": "a_b", "lambdas": (0.25, 1.0)}) == "toy+label=a_b+lambdas=0.25,1.0"
+    long = [folder_name("toy", {f"field{i}": 1 + (i == last) for i in range(30)}) for last in (0, 28, 29)]
+    assert len(set(long)) == 3
+    assert all(len(name) <= LONGEST for name in long)
+
+
+def test_nested_settings_are_told_by_dotted_names():
+    settings = dataclasses.replace(Sample(), agent=Walker(drift=0.2), seeds=5)
+    assert flat(settings)["agent.drift"] == 0.2
+    assert changed(settings, Sample()) == {"agent.drift": 0.2, "seeds": 5}
 
 
 def test_resume_leaves_alone_what_is_done(tmp_path, log):
-    run([one(tmp_path)])
-    assert chunks(log) == list(range(12))
-    run([one(tmp_path)], resume=True)
-    assert len(chunks(log)) == 12
-    run([one(tmp_path)])
-    assert len(chunks(log)) == 24
+    run_all([one(tmp_path)])
+    assert computed(log) == WHOLE
+    run_all([one(tmp_path)], resume=True)
+    assert computed(log) == WHOLE
+    run_all([one(tmp_path)])
+    assert computed(log) == WHOLE + WHOLE
 
 
-@pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
-def test_an_interrupted_loop_goes_on_where_it_was(tmp_path, error):
-    whole_state, whole = Loop()("walk", lambda s, i: (s + i, {"s": s}), np.zeros(2), 10)
-    ran = []
-
-    def step(state, i):
-        if isinstance(i, int):
-            ran.append(i)
-            if i == 6 and ran.count(6) == 1:
-                raise error
-        return state + i, {"s": state}
-
-    def loop():
-        return SavingLoop(tmp_path, "mark", seconds=0 if error is RuntimeError else 1e9)
-
-    with pytest.raises(error):
-        loop()("walk", step, np.zeros(2), 10)
-    ran.clear()
-    ran.append(6)
-    state, outputs = loop()("walk", step, np.zeros(2), 10)
-    assert ran[1:] == [6, 7, 8, 9]
-    assert np.array_equal(state, whole_state)
-    assert np.array_equal(outputs["s"], whole["s"])
-    again, kept = loop()("walk", step, np.zeros(2), 10)
-    assert np.array_equal(again, whole_state)
-    assert np.array_equal(kept["s"], whole["s"])
-
-
-def test_progress_is_true(tmp_path):
-    told = []
-    loop = SavingLoop(tmp_path, "mark", report=lambda *words: told.append(words))
-    loop("walk", lambda s, i: (s, s), np.zeros(1), 3, work=50, unit="episodes")
-    assert told == [("walk", done, 150, "episodes") for done in (0, 50, 100, 150)]
-
-
-def test_two_loops_of_one_name_are_refused(tmp_path):
-    loop = SavingLoop(tmp_path, "mark")
-    loop("walk", lambda s, i: (s, s), np.zeros(1), 1)
-    with pytest.raises(ValueError, match="two loops"):
-        loop("walk", lambda s, i: (s, s), np.zeros(1), 1)
-
-
-def test_a_checkpoint_of_other_settings_is_refused(tmp_path):
-    SavingLoop(tmp_path, "mark")("walk", lambda s, i: (s, s), np.zeros(1), 1)
-    with pytest.raises(CheckpointError, match="other settings"):
-        SavingLoop(tmp_path, "other")("walk", lambda s, i: (s, s), np.zeros(1), 1)
-
-
-def test_a_corrupt_checkpoint_is_named_and_earlier_results_stay(tmp_path, log):
+@pytest.mark.parametrize("file", ["walks.parquet", "claims.json", "agents/walker-0/params.safetensors"])
+def test_results_that_were_changed_are_not_already_there(tmp_path, log, file):
     each = one(tmp_path)
-    run([each])
-    before = (each.folder.path / "results.parquet").read_bytes()
+    run_all([each])
+    path = each.folder.path / file
+    content = path.read_bytes()
+    path.write_bytes(content[:-10])
+    assert not each.is_done()
+    run_all([each], resume=True)
+    assert computed(log) == WHOLE  # what is needed is in the checkpoint
+    assert path.read_bytes() == content
+    assert each.is_done()
+
+
+def test_a_corrupt_checkpoint_is_named_and_earlier_results_stay(tmp_path):
+    each = one(tmp_path)
+    run_all([each])
+    before = (each.folder.path / "walks.parquet").read_bytes()
     (each.folder.path / "claims.json").unlink()
     part = each.part(range(3))
     (part / "part.json").unlink()
-    (part / "walk.npz").write_bytes(b"PK half a file")
-    with pytest.raises(CheckpointError, match=r"walk\.npz is damaged .*without --resume"):
-        run([each], resume=True)
-    assert (each.folder.path / "results.parquet").read_bytes() == before
-    run([each])
+    (part / "walk.safetensors").write_bytes(b"half a file")
+    with pytest.raises(CheckpointError, match=r"walk\.safetensors is damaged .*without --resume"):
+        run_all([each], resume=True)
+    assert (each.folder.path / "walks.parquet").read_bytes() == before
+    run_all([each])
     assert each.is_done()
 
 
 @pytest.mark.parametrize(
-    ("file", "content"), [("part.json", "[1]"), ("part.json", "{"), ("table.parquet", "junk"), ("walk.npz", "junk")]
+    ("file", "part", "content"),
+    [
+        ("part.json", range(3), "[1]"),
+        ("part.json", range(3), "{"),
+        ("part.json", range(3), None),
+        ("tables/walks.parquet", range(3), "junk"),
+        ("tables/walks.parquet", range(3), None),
+        ("agents/walker-0/config.json", range(3), "{}"),
+        ("tables/expected.parquet", None, "junk"),
+    ],
 )
-def test_anything_damaged_is_named(tmp_path, file, content):
+def test_a_damaged_part_is_computed_again(tmp_path, log, capsys, file, part, content):
     each = one(tmp_path, chunks=2)
-    run([each])
+    run_all([each])
+    expected = tables(each)
     (each.folder.path / "run.json").unlink()
-    part = each.part(range(3))
-    if file == "walk.npz":
-        (part / "part.json").unlink()
-    (part / file).write_text(content)
-    with pytest.raises(CheckpointError, match=f"{file} is damaged .*without --resume"):
-        run([each], resume=True)
+    path = each.part(part) / file
+    path.write_text(content) if content else path.unlink()
+    log.write_text("")
+    run_all([each], resume=True, console=Console(width=300))
+    # The walk's checkpoint tells all of it, so nothing but the damaged part is computed, and quickly.
+    assert computed(log) == (["fixed"] if part is None else [])
+    assert ("computed again" in capsys.readouterr().out) == (file != "part.json" or content is not None)
+    assert_same(tables(each), expected)
+    assert each.is_done()
 
 
 def test_other_code_means_another_run(tmp_path, monkeypatch):
-    run([one(tmp_path)])
+    run_all([one(tmp_path)])
     assert one(tmp_path).is_done()
-    monkeypatch.setattr("wane.runs.record.code", lambda: "other sources")
+    monkeypatch.setattr("wane.runs.run.code_fingerprint", lambda module: "other sources")
     assert not one(tmp_path).is_done()
+    with pytest.raises(CheckpointError, match="other settings or another version"):
+        run_all([one(tmp_path)], resume=True)
+    console = Console(record=True, quiet=False, width=200)
+    run_all([one(tmp_path)], resume=True, replace=True, console=console)
+    assert "starts over: it is damaged or of another version" in console.export_text()
+    assert one(tmp_path).is_done()
 
 
-def test_an_interrupted_save_loses_nothing_that_was_computed(tmp_path, monkeypatch):
-    save, calls = SavingLoop._save, []
-
-    def interrupted(self, *words):
-        calls.append(words)
-        if len(calls) == 1:
-            raise KeyboardInterrupt
-        save(self, *words)
-
-    monkeypatch.setattr(SavingLoop, "_save", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        SavingLoop(tmp_path, "mark", seconds=0)("walk", lambda s, i: (s + 1, s), np.zeros(1), 3)
-    assert checkpoint.load(tmp_path / "walk.npz")[1]["done"] == 1
-
-
-def test_shards_give_the_same_table(tmp_path):
+@pytest.mark.slow
+def test_shards_give_the_same_tables(tmp_path, log):
     whole, divided = one(tmp_path / "a", seeds=5), one(tmp_path / "b", seeds=5)
-    run([whole])
-    run([divided], Launcher(processes=2))
-    tables = [pd.read_parquet(each.folder.path / "results.parquet") for each in (whole, divided)]
-    pd.testing.assert_frame_equal(*tables)
-    assert tables[0]["seed"].is_monotonic_increasing
-    assert (tables[1]["seed"] == -1).sum() == 12
-    assert json.loads((divided.folder.path / "run.json").read_text())["parts"] == 2
+    run_all([whole])
+    log.write_text("")
+    run_all([divided], Launcher(processes=2))
+    assert computed(log).count("fixed") == 1
+    assert_same(tables(whole), tables(divided))
+    assert tables(whole)["walks"]["seed"].is_monotonic_increasing
+    record = json.loads((divided.folder.path / "run.json").read_text())
+    assert record["parts"] == 2
+    assert record["agents"] == [f"walker-{seed}" for seed in range(5)]
+
+
+def test_agents_that_are_too_large_stay_in_the_checkpoint(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("wane.runs.publish.MOST_AGENT_BYTES", 100)
+    each = one(tmp_path, chunks=1)
+    run_all([each], console=Console(width=300))
+    assert "the agents are 0 MB together, more than 0, so they stay in" in capsys.readouterr().out
+    assert each.folder.record()["agents"] == []
+    assert not (each.folder.path / "agents").exists()
+    assert (each.part(range(3)) / "agents" / "walker-0" / "params.safetensors").exists()
+
+
+def variant(monkeypatch, **changes) -> None:
+    experiment = dataclasses.replace(EXPERIMENT, **changes)
+    for place in ("run", "launchers"):
+        monkeypatch.setattr(f"wane.runs.{place}.find", lambda name: experiment)
+
+
+def test_an_experiment_may_have_fixed_tables_only(tmp_path, monkeypatch):
+    variant(monkeypatch, seeded=None, claims=(), draw=lambda s, t: __import__("matplotlib.figure").figure.Figure())
+    each = one(tmp_path)
+    run_all([each])
+    assert each.folder.record()["tables"] == ["expected"]
+    assert [path.name for path in each.folder.checkpoint.iterdir()] == ["fixed"]
+
+
+def test_an_experiment_may_have_seeded_tables_only(tmp_path, monkeypatch):
+    variant(monkeypatch, fixed=None, claims=())
+    each = one(tmp_path)
+    run_all([each])
+    assert each.folder.record()["tables"] == ["walks", "later"]
+
+
+def test_an_agent_that_several_parts_keep_is_kept_once(tmp_path, monkeypatch, capsys):
+    def seeded(settings, seeds, loop):
+        loop.keep("walker", Kept({"seed": np.array(seeds[0])}))
+        return {"walks": pd.DataFrame({"seed": list(seeds), "at": 0.0, "chunk": 0})}
+
+    variant(monkeypatch, seeded=seeded, claims=())
+    each = one(tmp_path)
+    tasks = each.tasks(Launcher(processes=3), 10.0)
+    from wane.runs.parts import save_part
+    from wane.runs.publish import publish
+
+    for task in tasks:
+        save_part(task.folder, task.fingerprint, task.run())
+    each.folder.path.mkdir(exist_ok=True)
+    publish(each, tasks, Launcher(), Console(width=300))
+    assert "only that of the lowest seeds is kept" in capsys.readouterr().out
+    assert load_arrays(each.folder.path / "agents" / "walker" / "params.safetensors")[0]["seed"] == 0
+
+
+@pytest.mark.parametrize("name", ["../walks", "a/b", "", ".hidden"])
+def test_a_table_is_named_like_a_file(tmp_path, monkeypatch, name):
+    variant(monkeypatch, fixed=lambda settings: {name: pd.DataFrame({"a": [1]})}, seeded=None, claims=())
+    with pytest.raises(ValueError, match="names a file"):
+        run_all([one(tmp_path)])
+
+
+def test_an_experiment_computes_something():
+    with pytest.raises(ValueError, match="computes nothing"):
+        dataclasses.replace(EXPERIMENT, fixed=None, seeded=None)
+    assert isinstance(EXPERIMENT, Experiment)
 
 
 def test_seeds_are_divided_evenly():
@@ -180,5 +275,38 @@ def test_seeds_are_divided_evenly():
     assert Launcher(processes=9).divide(range(2)) == [(0,), (1,)]
     assert Launcher("ray").divide(range(3)) == [(0,), (1,), (2,)]
     assert Launcher("ray", shards=1).divide(range(3)) == [(0, 1, 2)]
+    assert Launcher(processes=2).divide(range(0)) == []
     with pytest.raises(ValueError, match="--processes is a number from 1 on, got 0"):
         Launcher(processes=0)
+
+
+@pytest.mark.slow
+def test_workers_end_with_the_process_that_started_them(tmp_path):
+    """A killed parent cannot end its workers, so they watch it."""
+    log, tests = tmp_path / "log", Path(__file__).parents[1]
+    environment = os.environ | {"SAMPLE_LOG": str(log), "SAMPLE_PAUSE": "5", "JAX_PLATFORMS": "cpu"}
+    environment["PYTHONPATH"] = os.pathsep.join([str(tests), os.environ.get("PYTHONPATH", "")])
+    words = ["run", NAME, "--out", tmp_path / "out", "--processes", 2, "--chunks", 100]
+    parent = subprocess.Popen([sys.executable, "-m", "wane", *map(str, words)], env=environment)
+    while len(workers := {int(line.split()[0]) for line in _lines(log) if "fixed" not in line}) < 2:
+        assert parent.poll() is None
+        time.sleep(0.05)
+    assert parent.pid not in workers
+    parent.kill()
+    parent.wait()
+    until = time.monotonic() + 10
+    while any(map(_is_alive, workers)) and time.monotonic() < until:
+        time.sleep(0.05)
+    assert not any(map(_is_alive, workers))
+
+
+def _lines(log: Path) -> list[str]:
+    return log.read_text().splitlines() if log.exists() else []
+
+
+def _is_alive(process: int) -> bool:
+    """Whether a process runs. One that ended and was not waited for yet, a zombie, does not."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rsplit(")")[-1].split()[0] != "Z"
+    except FileNotFoundError:
+        return False

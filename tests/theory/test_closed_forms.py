@@ -20,8 +20,8 @@ def test_1_the_lambda_representation_is_the_rescaled_sr(kernel, discount, lam, s
     for lams in (lam, np.random.default_rng(seed).random(n)):
         phi = wane.lambda_representation(kernel, lams, discount=discount).matrix
         np.testing.assert_allclose(phi, sr / (lams + (1 - lams) * np.diag(sr)), rtol=1e-10, atol=1e-12)
-        ahead = discount * kernel @ phi
-        np.testing.assert_allclose(phi, eye * (1 + lams * ahead) + (1 - eye) * ahead, rtol=1e-10, atol=1e-12)
+        phi_next = discount * kernel @ phi
+        np.testing.assert_allclose(phi, eye * (1 + lams * phi_next) + (1 - eye) * phi_next, rtol=1e-10, atol=1e-12)
 
 
 def test_1_special_cases():
@@ -53,7 +53,7 @@ def test_3_any_curve():
         wane.Hyperbolic(1.0),
         wane.Hyperbolic(0.4),
         wane.PowerLaw(1.7),
-        wane.Sequence([0.2, 1.0, -1.0], tail=0.5),
+        wane.Listed([0.2, 1.0, -1.0], tail=0.5),
     ):
         phi = wane.representation(kernel, depletion, discount=0.5).matrix
         for site in range(3):
@@ -97,8 +97,8 @@ def test_6_the_state_action_form_is_one_backup(seed, discount, lam):
     mdp = wane.MDP(rng.dirichlet(np.full(4, 0.3), (4, 3)))
     policy = rng.dirichlet(np.ones(3), 4)
     phi = wane.lambda_representation(mdp.under(policy), lam, discount=discount)
-    ahead, here = mdp.backup(phi.matrix), np.eye(4)[:, None]
-    by_hand = here * (1 + discount * lam * ahead) + discount * (1 - here) * ahead
+    phi_next, visited = mdp.backup(phi.matrix), np.eye(4)[:, None]
+    by_hand = visited * (1 + discount * lam * phi_next) + discount * (1 - visited) * phi_next
     np.testing.assert_allclose(phi.action_matrix(mdp), by_hand, rtol=1e-9, atol=1e-12)
     rewards = rng.normal(size=4)
     np.testing.assert_allclose(phi.q_values(mdp, rewards), by_hand @ rewards, rtol=1e-9, atol=1e-9)
@@ -111,8 +111,8 @@ def test_7_patches(kernel, discount, lam):
     patch = np.arange((n + 1) // 2)
     inside = np.isin(np.arange(n), patch)
     phi = wane.patch_representation(kernel, [patch], wane.Geometric(lam), discount=discount).matrix[:, 0]
-    ahead = discount * kernel @ phi
-    np.testing.assert_allclose(phi, np.where(inside, 1 + lam * ahead, ahead), rtol=1e-9, atol=1e-10)
+    phi_next = discount * kernel @ phi
+    np.testing.assert_allclose(phi, np.where(inside, 1 + lam * phi_next, phi_next), rtol=1e-9, atol=1e-10)
 
 
 def test_8_eligibility_traces_in_both_conventions():
@@ -153,9 +153,9 @@ def test_10_time_elapsed_by_the_full_chain_of_state_and_memory():
     worth = depletion.worth(type(depletion.initial())(count, since))
     more, later = np.minimum(np.arange(visits + 1) + 1, visits), np.minimum(np.arange(steps + 1) + 1, steps)
     for _ in range(80):
-        ahead = gamma * np.tensordot(kernel, value, axes=1)
-        waited = np.where(count > 0, ahead[:, :, later], ahead)
-        waited[site] = worth + ahead[site][more, 1][:, None]
+        value_next = gamma * np.tensordot(kernel, value, axes=1)
+        waited = np.where(count > 0, value_next[:, :, later], value_next)
+        waited[site] = worth + value_next[site][more, 1][:, None]
         value = waited
     exact = wane.representation(kernel, depletion, discount=gamma, sites=[site])
     np.testing.assert_allclose(exact.matrix[:, 0], value[:, 0, 1], atol=1e-7)
@@ -166,4 +166,4 @@ def test_11_undiscounted(kernel, lam):
     phi = wane.lambda_representation(kernel, lam, discount=1.0)
     limit = wane.lambda_representation(kernel, lam, discount=1 - 1e-10).matrix
     np.testing.assert_allclose(phi.matrix, limit, atol=1e-3)
-    np.testing.assert_allclose(phi.matrix, phi.first / (1 - lam * phi.returns), rtol=1e-12)
+    np.testing.assert_allclose(phi.matrix, phi.first_visit / (1 - lam * phi.revisit), rtol=1e-12)

@@ -52,9 +52,10 @@ def test_improvement_need_not_improve():
     assert best.values[0] >= phi.values(rewards)[0] - 1e-6
 
 
+@pytest.mark.usefixtures("unchecked_types")
 def test_forms_are_checked():
     with pytest.raises(ValueError, match='form is "corrected" or "paper"'):
         bounds.mismatch(0.5, 0.4, 0.9, 1.0, form="right")  # pyright: ignore
-    with pytest.raises(ValueError, match="pass r_here"):
+    with pytest.raises(ValueError, match="pass r_state_action"):
         bounds.gpi(0.5, 0.4, 0.9, 1.0, form="paper")
     assert bounds.gpi_extension(0.5, 0.5, 0.9, np.ones(2), np.ones(2), np.ones((1, 2)), form="paper") > 0

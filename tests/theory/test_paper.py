@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 import wane
 from chains import kernels, lambdas
 from wane.exact import bounds
-from wane.exact.iterate import step
+from wane.exact.bellman import bellman_step
 
 discounts = st.sampled_from([0.3, 0.9, 0.97])
 
@@ -25,10 +25,10 @@ def test_impossibility():
     gamma, lam = 0.9, 0.5
     back = np.array([[0, 1.0, 0], [1.0, 0, 0], [0, 0, 0]])
     on = np.array([[0, 1.0, 0], [0, 0, 1.0], [0, 0, 0]])
-    first = wane.lambda_representation(back, lam, discount=gamma).values([1.0, 0, 0])
-    second = wane.lambda_representation(on, lam, discount=gamma).values([1.0, 0, first[1] / gamma])
-    np.testing.assert_allclose(first[1], second[1], rtol=1e-12)
-    assert abs(first[0] - second[0]) > 0.3
+    value_back = wane.lambda_representation(back, lam, discount=gamma).values([1.0, 0, 0])
+    value_on = wane.lambda_representation(on, lam, discount=gamma).values([1.0, 0, value_back[1] / gamma])
+    np.testing.assert_allclose(value_back[1], value_on[1], rtol=1e-12)
+    assert abs(value_back[0] - value_on[0]) > 0.3
     stationary = wane.successor_representation(back, discount=gamma).values([1.0, 0, 0])
     again = wane.successor_representation(on, discount=gamma).values([1.0, 0, stationary[1] / gamma])
     np.testing.assert_allclose(stationary[:2], again[:2], rtol=1e-12)
@@ -52,7 +52,7 @@ def test_recursion_of_the_value(kernel, discount, lam):
 @given(kernel=kernels(), discount=discounts, lam=lambdas, seed=st.integers(0, 99))
 def test_contraction(kernel, discount, lam, seed):
     phi, other = np.random.default_rng(seed).normal(size=(2, *kernel.shape))
-    moved = np.abs(step(phi, kernel, lam, discount) - step(other, kernel, lam, discount))
+    moved = np.abs(bellman_step(phi, kernel, lam, discount) - bellman_step(other, kernel, lam, discount))
     assert np.all(moved <= bounds.contraction(phi, other, discount) + 1e-12)
 
 
@@ -62,7 +62,7 @@ def test_convergence(kernel, discount, lam):
     phi = (1 - lam) * np.eye(len(kernel))
     for k in range(25):
         assert np.abs(phi - exact).max() <= bounds.convergence(k, lam, discount) + 1e-10
-        phi = step(phi, kernel, lam, discount)
+        phi = bellman_step(phi, kernel, lam, discount)
 
 
 @given(kernel=kernels(), discount=discounts, lam=lambdas)
@@ -81,15 +81,15 @@ def test_subadditivity(kernel, discount, lam):
     if n == 1:
         return
     a, b = np.arange(n // 2), np.arange(n // 2, n)
-    gap = bounds.subadditivity(kernel, a, b, lam, discount=discount)
-    assert np.all(gap >= -1e-10)
+    slack = bounds.subadditivity(kernel, a, b, lam, discount=discount)
+    assert np.all(slack >= -1e-10)
     if lam == 1:
-        np.testing.assert_allclose(gap, 0, atol=1e-8)
+        np.testing.assert_allclose(slack, 0, atol=1e-8)
 
 
 def test_subadditivity_is_strict_where_both_can_be_visited():
-    gap = bounds.subadditivity(np.array([[0, 1.0], [1.0, 0]]), [0], [1], 0.5, discount=0.9)
-    assert np.all(gap > 0.1)
+    slack = bounds.subadditivity(np.array([[0, 1.0], [1.0, 0]]), [0], [1], 0.5, discount=0.9)
+    assert np.all(slack > 0.1)
     for depletion in (wane.Hyperbolic(1.0), wane.FirstVisits(1)):
         assert np.all(bounds.subadditivity(np.array([[0, 1.0], [1.0, 0]]), [0], [1], depletion, discount=0.9) > 0.1)
 
@@ -153,16 +153,16 @@ def test_gpi_extension(seed, discount, lam, lam_hat):
             [wane.lambda_representation(mdp.under(p), lam, discount=discount).q_values(mdp, rewards) for p in every]
         )
 
-    gaps, base = [], []
+    optimality_gaps, base = [], []
     for r_j in r_base:
         q = all_q(r_j)
         best = q.sum((1, 2)).argmax()
         base.append(every[best])
-        gaps.append((q - q[best]).max())
+        optimality_gaps.append((q - q[best]).max())
     _, _, greedy = gpi_values(mdp, base, r_i, lam, lam, discount, 0.0)
     acting = wane.lambda_representation(mdp.under(greedy), lam_hat, discount=discount).q_values(mdp, r)
     lost = (all_q(r).max(0) - acting).max()
-    bound = bounds.gpi_extension(lam, lam_hat, discount, r, r_i, r_base, optimality_gap=max(gaps))
+    bound = bounds.gpi_extension(lam, lam_hat, discount, r, r_i, r_base, optimality_gap=max(optimality_gaps))
     assert lost <= bound + 1e-9
 
 
@@ -172,8 +172,8 @@ def test_lambda_target_of_the_actor_critic():
     weights = np.array([1.0, -2.0, 0.5, 3.0])
     phi = wane.lambda_representation(kernel, lam, discount=gamma)
     value, features = phi.values(weights), np.eye(4)
-    ahead = gamma * (kernel @ value + (lam - 1) * np.einsum("k,sk,sk->s", weights, features, kernel @ phi.matrix))
-    np.testing.assert_allclose(value, features @ weights + ahead, rtol=1e-10)
+    target_next = gamma * (kernel @ value + (lam - 1) * np.einsum("k,sk,sk->s", weights, features, kernel @ phi.matrix))
+    np.testing.assert_allclose(value, features @ weights + target_next, rtol=1e-10)
 
 
 def test_lambda_operator_loss_is_least_at_the_lambda_representation():
@@ -182,7 +182,7 @@ def test_lambda_operator_loss_is_least_at_the_lambda_representation():
     kernel = np.random.default_rng(1).dirichlet(np.ones(n), n)
     mu, rho = np.full(n, 1 / n), np.full(n, 1 / n)
     phi = wane.lambda_representation(kernel, lam, discount=gamma).matrix / mu
-    ahead = kernel @ phi
-    slope = 2 * rho[:, None] * mu * (phi - gamma * ahead)
-    slope += np.diag(-2 * rho + 2 * gamma * (1 - lam) * rho * mu * np.diag(ahead))
+    phi_next = kernel @ phi
+    slope = 2 * rho[:, None] * mu * (phi - gamma * phi_next)
+    slope += np.diag(-2 * rho + 2 * gamma * (1 - lam) * rho * mu * np.diag(phi_next))
     np.testing.assert_allclose(slope, 0, atol=1e-12)

@@ -107,7 +107,7 @@ def test_bars_are_labelled():
     assert bars(draw.still(HOOK)) == set()
     assert bars(draw.still(HOOK, values=np.ones(N), label="V")) == {"V"}
     assert bars(draw.still(HOOK, values=np.arange(N), trajectory=[0, 1])) == {"value", "time step"}
-    assert bars(draw.representation(HOOK, np.arange(N))) == {"Φ(s, ·)"}
+    assert bars(draw.representation_map(HOOK, np.arange(N))) == {"Φ(s, ·)"}
 
 
 def test_sites_say_what_is_left():
@@ -161,18 +161,18 @@ def test_start_is_boxed():
 
 def test_small_maps_have_numbers_and_large_ones_have_not():
     row = np.linspace(0, 1.5, 16)
-    figure = draw.representation(grid_6x6().map, row, state=12)
+    figure = draw.representation_map(grid_6x6().map, row, state=12)
     assert labels(figure)[:3] == ["0", "0.10", "0.20"]
     assert len(labels(figure)) == 16
     assert len(parts(figure, draw.Circle, "state")) == 1
-    assert labels(draw.representation(WIDE, np.zeros(WIDE.n_states))) == []
+    assert labels(draw.representation_map(WIDE, np.zeros(WIDE.n_states))) == []
 
 
 def test_given_axes_are_drawn_on():
     figure = Figure()
     panels = figure.subplots(1, 2)
     assert draw.still(HOOK, values=np.arange(N), title="left", ax=panels[0]) is figure
-    assert draw.representation(HOOK, np.arange(N), ax=panels[1]) is figure
+    assert draw.representation_map(HOOK, np.arange(N), ax=panels[1]) is figure
     assert panels[0].get_title() == "left"
     assert len(panels[1].texts) in (0, N)
 
@@ -183,7 +183,7 @@ def test_nothing_is_cut_off(map):
     everything = {"values": -1000.0 * np.arange(map.n_states), "sites": [0, last], "rewards": [10, 0.25]}
     assert spill(draw.still(map, **everything, trajectory=[0, 1, 0], start=last, title="γ = 0.97")) <= 0
     assert spill(draw.still(map, **everything, policy=np.full(map.n_states, 1))) <= 0
-    assert spill(draw.representation(map, np.linspace(0, 1, map.n_states), state=last, title="λ = ½")) <= 0
+    assert spill(draw.representation_map(map, np.linspace(0, 1, map.n_states), state=last, title="λ = ½")) <= 0
 
 
 @pytest.mark.parametrize(
@@ -209,9 +209,9 @@ def test_errors_name_culprit_and_cure(wrong, message):
 
 def test_errors_of_a_representation():
     with pytest.raises(ValueError, match="row: shape"):
-        draw.representation(HOOK, np.zeros(N - 1))
+        draw.representation_map(HOOK, np.zeros(N - 1))
     with pytest.raises(ValueError, match="state: 99"):
-        draw.representation(HOOK, np.zeros(N), state=99)
+        draw.representation_map(HOOK, np.zeros(N), state=99)
 
 
 def episode(letters="rrdrrdss"):

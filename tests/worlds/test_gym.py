@@ -16,7 +16,10 @@ UNEVEN = """
 """
 
 
-@pytest.mark.parametrize("observation", ["index", "one-hot", "cell", "symbolic", "top-down", "first-person"])
+KINDS = ["index", "one-hot", "cell", "symbolic", "top-down", "first-person"]
+
+
+@pytest.mark.parametrize("observation", [*KINDS, "index+remaining", "symbolic+remaining", "top-down+remaining"])
 def test_the_checker_finds_nothing(observation):
     env = gymnasium.make("wane/Corridor-v0", length=5, observation=observation, render_mode="rgb_array")
     check_env(env.unwrapped)
@@ -28,7 +31,7 @@ def test_the_whole_catalog_is_registered():
     for name in names():
         assert environment_id(name) in gymnasium.registry
     assert environment_id("four-rooms-17") == "wane/FourRooms17-v0"
-    env = gymnasium.make("wane:wane/FourRooms-v0", depletion=wane.FirstVisits(1), slip=0.1)
+    env = gymnasium.make("wane.worlds.gym:wane/FourRooms-v0", depletion=wane.FirstVisits(1), slip=0.1)
     assert env.unwrapped.world.slip == 0.1
     assert env.action_space.n == 5
 
@@ -101,22 +104,49 @@ def test_a_batch_is_the_same_world():
     assert seen.shape == (16,)
     room = batch.unwrapped.world
     table, bumps = room.map.next_states(), room.map.bumps()
-    rng, cells, left = np.random.default_rng(0), np.asarray(seen), np.array(info["remaining"])
+    rng, cells, remaining = np.random.default_rng(0), np.asarray(seen), np.array(info["remaining"])
     finished = np.zeros(16, bool)
     for t in range(60):
         actions = rng.integers(0, 5, 16)
         seen, reward, terminated, truncated, info = batch.step(actions)
         expected = np.where(finished, seen, table[cells, actions])
         np.testing.assert_array_equal(seen, expected)
-        here = (room.sites == seen[:, None]) & ~finished[:, None]
-        paid = (left * here).sum(1) - bumps[cells, actions]
+        visited = (room.sites == seen[:, None]) & ~finished[:, None]
+        paid = (remaining * visited).sum(1) - bumps[cells, actions]
         np.testing.assert_allclose(reward, np.where(finished, 0, paid), rtol=1e-6)
-        left = np.where(finished[:, None], room.rewards, np.where(here, 0.5 * left, left))
-        np.testing.assert_allclose(info["remaining"], left, rtol=1e-6)
+        remaining = np.where(finished[:, None], room.rewards, np.where(visited, 0.5 * remaining, remaining))
+        np.testing.assert_allclose(info["remaining"], remaining, rtol=1e-6)
         finished, cells = terminated | truncated, seen
         assert not (terminated & truncated).any()
         assert truncated.all() == (t == 39), "40 steps, and after the fresh start at step 41 not again so soon"
     assert batch.single_observation_space.n == 68
+
+
+def test_observations_that_tell_what_remains_are_dictionaries():
+    env = gymnasium.make("wane/Corridor-v0", length=5, observation="index+remaining")
+    assert env.observation_space["view"] == gymnasium.spaces.Discrete(5)
+    assert env.observation_space["remaining"].shape == (2,)
+    np.testing.assert_allclose(env.observation_space["remaining"].high, 1, rtol=1e-4)
+    env.reset(seed=0, options={"state": 3})
+    seen, reward, *_, info = env.step(1)
+    assert (int(seen["view"]), reward, seen["remaining"].tolist()) == (4, 1.0, [1.0, 0.5])
+    assert info["remaining"].tolist() == seen["remaining"].tolist()
+    assert env.observation_space.contains(seen)
+
+
+def test_a_batch_tells_what_remains_in_dictionaries():
+    batch = gymnasium.make_vec("wane/Corridor-v0", num_envs=3, length=5, horizon=2, observation="one-hot+remaining")
+    assert batch.observation_space["view"].shape == (3, 5)
+    assert batch.observation_space["remaining"].shape == (3, 2)
+    seen, _ = batch.reset(seed=0)
+    for actions, place, remaining in [([1, 3, 4], [3, 1, 2], [1, 1]), ([1, 1, 4], [4, 2, 2], [1, 0.5])]:
+        seen, *_, info = batch.step(actions)
+        assert batch.observation_space.contains(seen)
+        assert seen["view"].argmax(1).tolist() == place
+        assert seen["remaining"][0].tolist() == info["remaining"][0].tolist() == remaining
+    seen, reward, terminated, truncated, _ = batch.step([0, 0, 0])
+    assert seen["remaining"].tolist() == [[1, 1]] * 3, "all copies have begun anew"
+    assert not np.stack([reward, terminated, truncated]).any()
 
 
 @pytest.mark.parametrize(
@@ -208,7 +238,7 @@ def test_depleting_by_hand():
     assert (info["site"], info["worth"]) == (7, 1.0)
 
 
-def test_depleting_says_what_is_wrong():
+def test_depleting_says_what_is_wrong(unchecked_types):
     with pytest.raises(TypeError, match="0.5 is no Depletion"):
         Depleting(Payer(), 0.5)
     with pytest.raises(TypeError, match="site .* is not hashable: return an int"):

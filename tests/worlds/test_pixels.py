@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from wane.worlds.catalog import FOUR_ROOMS, four_rooms
+from wane.worlds.colours import SITE_COLOURS
 from wane.worlds.grid import Map
-from wane.worlds.pixels import FLOOR, SITE_COLOURS, SKY, WALL, FirstPerson, layer, ray_cast, surfaces
+from wane.worlds.pixels import FLOOR, SKY, WALL, FirstPerson, layer, ray_cast, surfaces
 from wane.worlds.top_down import TopDown
 
 UP, RIGHT, DOWN, LEFT = range(4)
@@ -42,7 +43,7 @@ SITES = "bdegf"
 
 
 def only(letters, size=1.0):
-    """What is left if only these sites are."""
+    """The fractions of the sites if only these remain."""
     return np.array([size * (letter in letters) for letter in SITES])
 
 
@@ -235,7 +236,7 @@ def test_nearer_sites_hide_farther_ones(house):
 def test_sites_fade_to_nothing_in_proportion(house, column):
     """In front of the agent and under it."""
     state = HOUSE.state(8, column)
-    steps = [difference(house, state, RIGHT, only("e", left)) for left in (0, 0.25, 0.5, 0.75, 1)]
+    steps = [difference(house, state, RIGHT, only("e", fraction)) for fraction in (0, 0.25, 0.5, 0.75, 1)]
     assert steps[0].sum() == 0
     assert all((more >= less).all() and more.sum() > less.sum() for less, more in pairwise(steps))
     np.testing.assert_allclose(steps[2], steps[4] / 2, atol=3)
@@ -288,9 +289,9 @@ def test_views_of_four_rooms_are_all_different_and_tell_the_room(rooms):
     inside = (row != 5) & (column != 5)
     small = frames.reshape(4 * n, 4, 8, 4, 8, 3).mean((2, 4)).reshape(4 * n, -1)[inside]
     room, state = (2 * (row > 5) + (column > 5))[inside], states[inside]
-    gap = np.linalg.norm(small[:, None] - small, axis=-1)
-    gap[state[:, None] == state] = np.inf
-    assert (room[gap.argmin(1)] == room).mean() > 0.95
+    distance = np.linalg.norm(small[:, None] - small, axis=-1)
+    distance[state[:, None] == state] = np.inf
+    assert (room[distance.argmin(1)] == room).mean() > 0.95
 
 
 def test_the_cache_is_small(rooms):
@@ -340,7 +341,7 @@ def test_top_down_arrow_points_where_the_agent_faces():
 
 def test_top_down_sites_fade_in_their_cells():
     views = TopDown(CROOKED, [CROOKED.find("a"), CROOKED.find("c")])
-    empty, half, full = (picture(views, 5, UP, [left, 0]) for left in (0, 0.5, 1))
+    empty, half, full = (picture(views, 5, UP, [fraction, 0]) for fraction in (0, 0.5, 1))
     row, column = CROOKED.cells[CROOKED.find("a")]
     np.testing.assert_array_equal(full[8 * row + 4, 8 * column + 4], SITE_COLOURS[0])
     changed = np.argwhere((full != empty).any(-1))

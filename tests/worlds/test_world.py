@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 import wane
-from wane.worlds import World, make, names, register, shortest_paths
+from wane.worlds import Seen, World, make, names, register, shortest_paths
 
 DEPLETIONS = [
     wane.Geometric(0.5),
     wane.FirstVisits(2),
     wane.Hyperbolic(1.0),
     wane.PowerLaw(1.5),
-    wane.Sequence([1.0, 0.2, 0.6], tail=0.1),
+    wane.Listed([1.0, 0.2, 0.6], tail=0.1),
     wane.TimeElapsed(0.5, 0.5),
     wane.EligibilityTrace(0.5, 0.6),
     wane.TotalTime(0.5, 0.95),
@@ -290,6 +290,24 @@ def test_pixels_are_drawn_once_and_freed_with_their_map():
     assert len(made) == before
 
 
+@pytest.mark.parametrize("kind", ["index", "symbolic", "top-down"])
+def test_observations_can_tell_what_remains(kind):
+    plain, telling = (
+        World(UNEVEN, sites="ab", rewards=[1.0, 2.0], start="a", observation=name)
+        for name in (kind, f"{kind}+remaining")
+    )
+    for room in (telling, dataclasses.replace(telling, timing="departure")):
+        (view, remaining), state = jax.jit(room.reset)(jax.random.key(0))
+        np.testing.assert_array_equal(view, plain.observe(state))
+        assert remaining.tolist() == [1.0, 2.0]
+        seen, state, *_, info = jax.jit(room.auto_step)(jax.random.key(0), state, 4)
+        assert isinstance(seen, Seen)
+        assert seen.remaining.tolist() == info["remaining"].tolist() == [0.5, 2.0]
+        np.testing.assert_array_equal(info["final_observation"].view, seen.view)
+    with pytest.raises(ValueError, match=r"unknown observation 'smell': there are index.*each of them with"):
+        World(UNEVEN, sites="a", rewards=[1.0], observation="smell+remaining")
+
+
 def test_register_your_own():
     register(
         "my-line", lambda **settings: World("#####\n#a.b#\n#####", **({"sites": "ab", "rewards": [1, 2]} | settings))
@@ -304,7 +322,7 @@ def test_register_your_own():
 
 
 def test_four_rooms_numbers():
-    """The world's own optimum and its GPI baseline, from one definition."""
+    """The world's own optimum, as it is and written out."""
     room = make("four-rooms")
     best = wane.optimum(
         room.mdp,
@@ -317,9 +335,76 @@ def test_four_rooms_numbers():
         action_rewards=-room.wall_penalty * room.map.bumps(),
     )
     assert round(best.values @ room.start, 3) == 26.178
+    np.testing.assert_array_equal(room.optimum().values, best.values)
 
 
-def test_wrong_kinds():
+def test_the_optimum_of_small_worlds_by_hand():
+    """From a to b in two steps; with one step there is nothing to earn; without an end b is worth 2 Σ γ^(t+2) / 2ᵗ."""
+    room = World("#####\n#a.b#\n#####", sites="b", rewards=[2.0], start="a", discount=0.5, horizon=3)
+    assert room.optimum().values[0] == 0.25 * 2 + 0.125 * 1
+    assert dataclasses.replace(room, horizon=1).optimum().values[0] == 0
+    endless = dataclasses.replace(room, horizon=None).optimum(tolerance=1e-9)
+    np.testing.assert_allclose(endless.values[0], 0.5 / (1 - 0.25), atol=1e-9)
+    believed = room.optimum(wane.Geometric(1.0))
+    assert believed.values[0] == 0.25 * 2 + 0.125 * 2
+    departing = dataclasses.replace(room, timing="departure", horizon=4).optimum()
+    assert departing.values[0] == 0.25 * 2 + 0.125 * 1
+    assert dataclasses.replace(room, timing="departure", horizon=1).optimum().values.tolist() == [0, 0, 2]
+
+
+def test_action_costs_are_what_bumping_costs_on_average():
+    room = World(UNEVEN, sites=[], rewards=[], wall_penalty=2.0, slip=0.25, n_actions=4, discount=0.0)
+    np.testing.assert_array_equal(room.action_costs, 1.5 * room.map.bumps(4))
+    keys = jax.random.split(jax.random.key(0), 4000)
+    corner, up = room.map.find("a"), 0
+    rewards = jax.vmap(lambda key: room.step(key, room.begin(corner)[1], up)[2])(keys)
+    assert abs(float(rewards.mean()) + room.action_costs[corner, up]) < 5 * 2 * np.sqrt(0.25 * 0.75 / 4000)
+    free = World(UNEVEN, sites="a", rewards=[1.0])
+    assert free.action_costs.shape == (8, 5)
+    assert not free.action_costs.any()
+    traced = jax.jit(lambda cost: dataclasses.replace(free, wall_penalty=cost).action_costs)(2.0)
+    np.testing.assert_array_equal(traced, 2.0 * free.map.bumps())
+
+
+def test_what_is_derived_is_made_once():
+    room = make("four-rooms", slip=0.1)
+    assert room.mdp is room.mdp
+    assert room.view is room.view
+    assert room._tables is room._tables
+    assert dataclasses.replace(room, slip=0.2).mdp is not room.mdp
+
+    def first_step(rewards):
+        other = dataclasses.replace(room, rewards=rewards)
+        return other.step(jax.random.key(0), other.reset(jax.random.key(1))[1], 0)[2]
+
+    assert jax.jit(first_step)(room.rewards) == first_step(room.rewards), "tables made while tracing are not traced"
+
+
+def test_episodes_end_early_with_a_threshold_and_a_site():
+    room = World(UNEVEN, sites="a", rewards=[1.0], threshold=0.0)
+    assert room.ends_early
+    assert not dataclasses.replace(room, threshold=None).ends_early
+    assert not World(UNEVEN, sites=[], rewards=[], threshold=0.1).ends_early
+
+
+def test_settings_are_kept_in_one_form():
+    room = World(
+        UNEVEN,
+        sites="ab",
+        rewards=jnp.array([1, 2]),
+        horizon=np.int64(7),
+        n_actions=np.int32(4),
+        slip=np.float32(0.5),
+        discount=1,
+        threshold=1,
+    )
+    kept = (room.horizon, room.n_actions, room.slip, room.discount)
+    assert [type(value) for value in kept] == [int, int, float, float]
+    assert jnp.issubdtype(room.rewards.dtype, jnp.floating)
+    assert room.step(jax.random.key(0), room.begin("a")[1], np.int64(0))[2].dtype == room.rewards.dtype
+
+
+def test_wrong_kinds(unchecked_types):
     with pytest.raises(TypeError, match="0.5 is no Depletion"):
         World(UNEVEN, sites="a", rewards=[1], depletion=0.5)
     with pytest.raises(TypeError, match="observation is a name or a function, got 5"):
@@ -368,6 +453,6 @@ def test_an_unknown_action_cannot_go_unnoticed():
         (lambda: make("open-field", patches=99), "99 patches do not fit"),
     ],
 )
-def test_refusals(call, message):
+def test_refusals(unchecked_types, call, message):
     with pytest.raises(ValueError, match=message):
         call()

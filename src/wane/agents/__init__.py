@@ -1,29 +1,24 @@
-"""Agents: one algorithm a file."""
+"""Agents: one algorithm a file, all under one contract (see `wane.agents.common.contract`)."""
 
-from wane.agents import (
-    episode,
-    fb_model,
-    forward_backward,
-    goals,
-    gpi,
-    learn_lambda,
-    policy_iteration,
-    q_lambda,
-    q_learning,
-    td,
-    zero_shot,
-)
+from typing import TYPE_CHECKING
+
+from wane.lazy import attach
+
+if TYPE_CHECKING:
+    from wane.agents import common, forward_backward, gpi, planner, policy_iteration, q_lambda, q_learning, td
+    from wane.agents.trained import Trained, load
 
 __all__ = [
-    "episode",
-    "fb_model",
+    "Trained",
+    "common",
     "forward_backward",
-    "goals",
     "gpi",
-    "learn_lambda",
+    "load",
+    "planner",
     "policy_iteration",
     "q_lambda",
     "q_learning",
     "td",
-    "zero_shot",
 ]
+
+__getattr__, __dir__ = attach(__name__)

@@ -1,89 +1,169 @@
 """GPE and GPI: composing policies by their representations (the paper's section 5.3).
 
-Evaluating each policy of a set on what is left of the rewards, r, is one product; acting takes the best of all:
+Evaluating each policy of a set on what remains of the rewards, r, is one product. Acting takes the best of all:
 
-    Q^π(s, a) = Φ^π(s, a, ·) · r,            a = argmax_a max_π Q^π(s, a).
+    Q^π(s, a) = Φ^π(s, a, ·) · r
+    a = argmax_a max_π Q^π(s, a)
 
-Φ is exact (`wane.representation`), for any depletion: the one that the agent believes in, which need not be the
-world's. Φ holds for sites that were never visited, so r is the agent's only memory: with `refresh` it is what is left
-now, as in the paper; without, r̄ for ever, which shows what that memory is worth. For λⁿ, what is left times a fresh Φ
-is exactly what is left of Φ; for other curves it is the paper's recipe, and an approximation.
+Φ is exact (`wane.representation`) and may use any depletion: the one that the agent believes in, which need not be the
+world's. Φ holds for sites that were never visited, so r is the agent's only memory. With `refresh` r is what remains
+now, as in the paper; without it r stays r̄ for ever, which shows what that memory is worth. For λⁿ the product of what
+remains and a fresh Φ is exactly what remains of Φ; for other curves it is the paper's recipe, and an approximation.
 
 The worlds pay on arrival, while Φ(s, a, ·) counts the present state first. The paper acts on it nevertheless, and so
-does timing="departure", the default. timing="arrival" is consistent with the worlds: Σ_s' p(s'|s, a) Φ(s', ·).
+does timing="departure", the default. With timing="arrival" the agent acts on Σ_s' p(s'|s, a) Φ(s', ·), which is
+consistent with the worlds.
 
-Actions within 1e-5 of the best count as equal and the first of them is taken: rounding chooses nothing, and single and
-double precision play the same episodes. What bumping into walls costs is paid, but not foreseen, as in the paper.
+Actions within 1e-5 of the best count as equal and the first of them is taken, so that rounding chooses nothing and
+single and double precision play the same episodes. What bumping into walls costs is paid, but not foreseen, as in the
+paper.
 
-    >>> from wane import Geometric
+The agent plans and does not learn: `init` solves for Φ, `train` returns that, and there is no `update`.
+
+    >>> from wane.depletion import Geometric
     >>> from wane.worlds import make
     >>> world = make("four-rooms", threshold=None)
     >>> phi = representations(world, depletion=Geometric(0.5))
-    >>> phi.shape, round(float(returns(jax.random.key(0), world, phi).mean()), 2)
+    >>> phi.shape, round(float(discounted_returns(jax.random.key(0), world, phi).mean()), 2)
     ((4, 68, 5, 3), 25.92)
 """
 
-from typing import Any, Literal
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Bool, Float, Int
 
-from wane.agents.episode import Episode, dot, first_best, play
+from wane.agents.common.policy import Policy, dot, first_best, no_draws
+from wane.agents.common.rollout import Episode, play
 from wane.depletion import Depletion
-from wane.exact.representation import representation
+from wane.exact.representations import representation
+from wane.types import AnyArray
 from wane.worlds.world import World
+
+OBSERVATION = "index+remaining"
+Timing = Literal["departure", "arrival"]
+
+
+@dataclass(frozen=True)
+class Config:
+    """The settings of GPI."""
+
+    depletion: Depletion | None = None
+    """what the agent believes; None takes the world's own depletion"""
+    timing: Timing = "departure"
+    """whether Q counts the present state ("departure", the paper) or the next one ("arrival", as the worlds pay)"""
+    refresh: bool = True
+    """whether the agent looks up what remains of the rewards at every step"""
+    policies: Any = None
+    """the policies to compose; None takes the world's own"""
+
+    def __post_init__(self) -> None:
+        check_timing(self.timing)
+
+
+class State(NamedTuple):
+    """What the agent has solved for."""
+
+    phi: Float[AnyArray, "policies states actions sites"]
+
+
+def check_timing(timing: str) -> None:
+    """Raises ValueError unless it is one of the two timings."""
+    if timing not in ("departure", "arrival"):
+        raise ValueError(f'timing is "departure" (the paper) or "arrival" (as the worlds pay), got {timing!r}')
 
 
 def representations(
     world: World,
-    policies: Any = None,
+    policies: Sequence[Any] | np.ndarray | None = None,
     depletion: Depletion | None = None,
     *,
-    timing: Literal["departure", "arrival"] = "departure",
-) -> np.ndarray:
-    """Φ of every policy, (policies, states, actions, sites).
-
-    By default the world's own policies, and a belief in its own depletion.
-    """
-    if timing not in ("departure", "arrival"):
-        raise ValueError(f'timing is "departure" (the paper) or "arrival" (as the worlds pay), got {timing!r}')
-    policies = world.policies if policies is None else policies
-    if len(policies) == 0:
+    timing: Timing = "departure",
+) -> Float[AnyArray, "policies states actions sites"]:
+    """Φ of every policy: by default of the world's own policies, with a belief in its own depletion."""
+    check_timing(timing)
+    chosen: Any = world.policies if policies is None else policies
+    if len(chosen) == 0:
         raise ValueError("there is no policy to compose: name some, or take a world that brings its own")
     depletion = world.depletion if depletion is None else depletion
     mdp = world.mdp
     phis = [
-        representation(mdp.under(policy), depletion, discount=world.discount, sites=world.sites) for policy in policies
+        representation(mdp.under(policy), depletion, discount=world.discount, sites=world.sites) for policy in chosen
     ]
     return np.stack([phi.action_matrix(mdp) if timing == "departure" else mdp.backup(phi.matrix) for phi in phis])
 
 
-def q_values(phi_s: Any, left: Any) -> Any:
-    """GPE: Q^π(s, a) of every policy, (policies, actions), for Φ(s) of shape (policies, actions, sites)."""
-    return dot(phi_s, left)
+def q_values(
+    phi_s: Float[AnyArray, "policies actions sites"], remaining: Float[AnyArray, " sites"]
+) -> Float[AnyArray, "policies actions"]:
+    """GPE: Q^π(s, a) of every policy in one state."""
+    return dot(phi_s, remaining)
 
 
-def act(phi_s: Any, left: Any) -> Any:
+def greedy_action(
+    phi_s: Float[AnyArray, "policies actions sites"], remaining: Float[AnyArray, " sites"]
+) -> Int[Array, ""]:
     """GPI: the action whose best policy is best, the first of equal ones."""
-    return first_best(q_values(phi_s, left).max(0))
+    return first_best(q_values(phi_s, remaining).max(0))
 
 
-def rollout(key: jax.Array, world: World, phi: Any, start: Any = None, *, refresh: Any = True) -> Episode:
-    """One episode, from a given place or from a start of the world's; `refresh` may be traced."""
-    phi, fresh = jnp.asarray(phi), jnp.asarray(world.rewards)
-
-    def choose(_, cell, left, __):
-        return act(phi[:, cell], jnp.where(refresh, left, fresh))
-
-    return play(key, world, choose, start=start)[1]
+def init(key: jax.Array, world: World, config: Config) -> State:
+    """Solves for Φ of every policy. Nothing is drawn from `key`."""
+    return State(representations(world, config.policies, config.depletion, timing=config.timing))
 
 
-def returns(key: jax.Array, world: World, phi: Any, starts: Any = None, *, refresh: Any = True) -> jax.Array:
+def train(key: jax.Array, world: World, config: Config, state: State | None = None) -> tuple[State, None]:
+    """Returns what `init` solves for: there is nothing to learn."""
+    return init(key, world, config) if state is None else state, None
+
+
+def policy(params: State, world: World, config: Config) -> Policy:
+    """The policy that composes the others."""
+    return composed(params.phi, world, config.refresh)
+
+
+def composed(
+    phi: Float[AnyArray, "policies states actions sites"], world: World, refresh: bool | Bool[Array, ""] = True
+) -> Policy:
+    """The policy that composes policies with the given Φ; `refresh` and Φ may be traced."""
+
+    def act(params, carry, observation, key):
+        phi, refresh, fresh = params
+        rewards = jnp.where(refresh, observation.remaining, fresh)
+        return greedy_action(phi[:, observation.view], rewards), carry, None
+
+    params = jnp.asarray(phi), jnp.asarray(refresh), jnp.asarray(world.rewards)
+    return Policy(act, params, draw=no_draws, observation=OBSERVATION)
+
+
+def play_composed(
+    key: jax.Array,
+    world: World,
+    phi: Float[AnyArray, "policies states actions sites"],
+    start: Any = None,
+    *,
+    refresh: bool | Bool[Array, ""] = True,
+) -> Episode:
+    """One episode of the composed policy, from a given place or from a start of the world's."""
+    return play(key, world, composed(phi, world, refresh), start=start)[1]
+
+
+def discounted_returns(
+    key: jax.Array,
+    world: World,
+    phi: Float[AnyArray, "policies states actions sites"],
+    starts: Sequence[int] | Int[AnyArray, " starts"] | None = None,
+    *,
+    refresh: bool | Bool[Array, ""] = True,
+) -> Float[Array, " starts"]:
     """The discounted return from each of many starts, by default from every state once; slips differ between them.
 
-    A pure function: `jit` it, and `vmap` it over keys or over representations.
+    It is a pure function: `jit` it, and `vmap` it over keys or over representations.
     """
     starts = jnp.arange(world.n_states) if starts is None else jnp.asarray(starts)
     keys = jax.random.split(key, len(starts))
-    return jax.vmap(lambda key, start: rollout(key, world, phi, start, refresh=refresh).value)(keys, starts)
+    return jax.vmap(lambda key, start: play_composed(key, world, phi, start, refresh=refresh).value)(keys, starts)

@@ -1,13 +1,18 @@
-"""Qλ-learning: control with a λ representation in a table (the paper's Algorithm 1; λ = 1 is Q-learning on SFs).
+"""Qλ-learning: control with a λ representation in a table (the paper's Algorithm 1).
 
-    Q(s, ·)  =  Φ(s, ·) r,        r what is left of every reward
-    a'       =  argmax_a Q(s', a)
-    Φ(s, a)  ←  Φ(s, a) + α δ,    δ = 1_s ⊙ (1 + γλ Φ(s', a')) + γ (1 − 1_s) ⊙ Φ(s', a') − Φ(s, a)
+    Q(s, ·) = Φ(s, ·) r
+    a' = argmax_a Q(s', a)
+    δ = 1_s ⊙ (1 + γλ Φ(s', a')) + γ (1 − 1_s) ⊙ Φ(s', a') − Φ(s, a)
+    Φ(s, a) ← Φ(s, a) + α δ
 
-The paper keeps a column of Φ for every state. A column never looks at another, and those of states that pay nothing
-meet a zero in Q: here only the columns of the sites are kept, and Q, the actions and these columns are the same.
-r is the vector after the step, with which the agent is going to act in s'. The target always looks ahead: Φ is a
-property of the transitions, and an episode that ends because nothing is left ends by its rewards.
+Here r is what remains of every reward, which the agent observes at every step ("index+remaining"). With λ = 1 this is
+Q-learning on successor features.
+
+The paper keeps a column of Φ for every state. A column never depends on another one, and the columns of states that
+pay nothing meet a zero in Q. This module therefore keeps the columns of the sites only; Q, the actions and these
+columns are the same. The r of the target is the one after the step, with which the agent is going to act in s'. The
+target always looks ahead: Φ is a property of the transitions, and an episode that ends because nothing remains ends
+because of its rewards.
 
 The world may deplete as it likes; λ is what the agent believes.
 
@@ -19,36 +24,42 @@ The world may deplete as it likes; λ is what the agent believes.
 """
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
 
-from wane.agents.episode import Episode, Info, Transition, discount_of, dot, epsilon_greedy, first_best, lessons, play
+from wane.agents.common.policy import Policy, dot, epsilon_greedy, first_best, no_draws, uniforms
+from wane.agents.common.rollout import Returns, Transition, discount_of, episode_numbers, play, train_episodes
 from wane.depletion import Geometric, check_range
-from wane.exact.iterate import operator
-from wane.exact.representation import check_parameters
+from wane.exact.bellman import bellman_target
+from wane.exact.representations import check_parameters
+from wane.types import AnyArray, Integer, Numbers, PerSite, Scalar
 from wane.worlds.world import World
+
+OBSERVATION = "index+remaining"
 
 
 @dataclass(frozen=True)
 class Config:
-    """The paper's settings for TwoRooms."""
+    """The settings of Qλ-learning. The defaults are the paper's for TwoRooms."""
 
-    lam: Any = 0.5
+    lam: PerSite = 0.5
     """fraction of a reward that a visit leaves, as the agent believes: one number, or one for each site"""
     discount: float | None = None
-    """γ; None: the world's"""
+    """γ; None takes the world's"""
     step_size: float = 0.1
+    """α"""
     epsilon: float = 0.2
-    """probability of a uniformly random action"""
+    """ε: probability of a uniformly random action"""
     optimism: float = 0.2
-    """first value of every entry of Φ"""
+    """initial value of every entry of Φ"""
     episodes: int = 500
     evaluate_every: int = 20
-    """episodes between greedy ones, which teach nothing"""
+    """a greedy episode, from which nothing is learned, follows every so many episodes"""
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         Geometric(self.lam)
         check_range("step_size", self.step_size, 0, 1, "it is the weight of one sample")
         check_range("epsilon", self.epsilon, 0, 1, "it is a probability")
@@ -56,38 +67,50 @@ class Config:
 
 
 class State(NamedTuple):
-    phi: Any
-    """Φ(s, a, site): (states, actions, sites)"""
+    """What the agent has learned."""
+
+    phi: Float[Array, "states actions sites"]
+    """Φ(s, a, s') for the sites s'."""
 
 
-def q_values(phi: Any, left: Any) -> Any:
-    """Line 2 of Algorithm 1: Q = Φ r, for Φ of shape (…, actions, sites)."""
-    return dot(phi, left)
+def q_values(phi: Float[AnyArray, "*rows sites"], remaining: Float[AnyArray, " sites"]) -> Float[AnyArray, "*rows"]:
+    """Line 2 of Algorithm 1: Q = Φ r."""
+    return dot(phi, remaining)
 
 
-def greedy(phi_s: Any, left: Any) -> Any:
+def greedy_action(phi_s: Float[AnyArray, "actions sites"], remaining: Float[AnyArray, " sites"]) -> Int[Array, ""]:
     """Line 3: the best action, the first of equal ones."""
-    return first_best(q_values(phi_s, left))
+    return first_best(q_values(phi_s, remaining))
 
 
-def td_error(phi_sa: Any, phi_next: Any, here: Any, lam: Any, discount: Any) -> Any:
-    """Line 4: δ; `here` is 1 at the site that was left, if s is one."""
-    return operator(phi_next, here, lam, discount) - phi_sa
+def td_error(
+    phi_t: Float[AnyArray, " sites"],
+    phi_next: Float[AnyArray, " sites"],
+    visited: Float[AnyArray, " sites"],
+    lam: Numbers,
+    discount: Scalar,
+) -> Float[AnyArray, " sites"]:
+    """Line 4: δ for Φ(s_t, a_t) and Φ(s_{t+1}, a'); `visited` is 1 at the site s_t, if it is one."""
+    return bellman_target(phi_next, visited, lam, discount) - phi_t
 
 
 def init(key: jax.Array, world: World, config: Config) -> State:
-    """A table of optimism; nothing is drawn from `key`."""
+    """A table of optimism. Nothing is drawn from `key`."""
     check_parameters(Geometric(config.lam), world.n_sites)
     return State(jnp.full((world.n_states, world.n_actions, world.n_sites), config.optimism, float))
 
 
-def update(state: State, t: Transition, world: World, config: Config) -> State:
-    """Algorithm 1 for one transition."""
-    ahead = state.phi[t.next_cell]
-    ahead = ahead[greedy(ahead, t.left)]
-    here = (t.cell == world.sites).astype(ahead.dtype)
-    error = td_error(state.phi[t.cell, t.action], ahead, here, config.lam, discount_of(world, config))
-    return State(state.phi.at[t.cell, t.action].add(config.step_size * t.live * error))
+def update(
+    state: State, data: Transition, world: World, config: Config, key: None = None
+) -> tuple[State, Float[AnyArray, " sites"]]:
+    """Algorithm 1 for one transition. Returns the new state and the TD error."""
+    cell, (next_cell, remaining) = data.observation.view, data.next_observation
+    phi_next = state.phi[next_cell]
+    phi_next = phi_next[greedy_action(phi_next, remaining)]
+    visited = (cell == world.sites).astype(phi_next.dtype)
+    lam = jnp.asarray(config.lam, phi_next.dtype)
+    error = td_error(state.phi[cell, data.action], phi_next, visited, lam, discount_of(world, config))
+    return State(state.phi.at[cell, data.action].add(config.step_size * data.live * error)), error
 
 
 def train(
@@ -95,34 +118,37 @@ def train(
     world: World,
     config: Config,
     state: State | None = None,
-    first: Any = 0,
+    first: Integer = 0,
     episodes: int | None = None,
-) -> tuple[State, Info]:
-    """Episodes `first`, `first` + 1, …, each with a key of its own: in parts it comes to the same as at once.
+) -> tuple[State, Returns]:
+    """Learns in episodes `first`, `first` + 1, …, by default as many as the configuration says.
 
-    A pure function: `jit` it, `vmap` it over keys and λ.
+    Episode e uses fold_in(key, e), so training in chunks gives the same result as training in one call. It is a pure
+    function: `jit` it, `vmap` it over keys and λ.
 
         states, info = jax.jit(jax.vmap(lambda k, lam: train(k, world, Config(lam=lam))))(keys, lams)
     """
     state = init(key, world, config) if state is None else state
 
-    def act(state, cell, left, draws):
-        return epsilon_greedy(q_values(state.phi[cell], left), draws, config.epsilon)
+    def act(state, carry, observation, draws):
+        q = q_values(state.phi[observation.view], observation.remaining)
+        return epsilon_greedy(q, draws, config.epsilon), carry, None
 
-    def learn(state, transition, draws):
-        return update(state, transition, world, config)
+    def learn(key, state):
+        explore = Policy(act, state, draw=uniforms(2), observation=OBSERVATION)
+        return play(key, world, explore, learn=lambda state, data, _: update(state, data, world, config)[0])
 
-    numbers = first + jnp.arange(config.episodes if episodes is None else episodes)
-    return lessons(
-        key,
-        state,
-        numbers,
-        config.evaluate_every,
-        lambda key, state: play(key, world, act, state, learn, draws=2),
-        lambda key, state: evaluate(key, state, world, config),
-    )
+    def evaluate(key, state):
+        return play(key, world, policy(state, world, config))[1]
+
+    numbers = episode_numbers(first, config.episodes if episodes is None else episodes)
+    return train_episodes(key, state, numbers, config.evaluate_every, learn, evaluate)
 
 
-def evaluate(key: jax.Array, state: State, world: World, config: Config) -> Episode:
-    """A greedy episode."""
-    return play(key, world, lambda _, cell, left, __: greedy(state.phi[cell], left))[1]
+def policy(params: State, world: World, config: Config) -> Policy:
+    """The greedy policy: it takes the best action for what remains of the rewards."""
+
+    def act(state, carry, observation, key):
+        return greedy_action(state.phi[observation.view], observation.remaining), carry, None
+
+    return Policy(act, params, draw=no_draws, observation=OBSERVATION)

@@ -1,66 +1,80 @@
-"""Plain Q-learning, for comparison: values of states and actions, and no idea that rewards wear off.
+"""Plain Q-learning, for comparison: values of states and actions, without the knowledge that rewards wear off.
 
     Q(s, a) ← Q(s, a) + α (r + γ max_a' Q(s', a') − Q(s, a))
 
-It is paid what the world pays, walls included, but what is left of the rewards it neither sees nor represents: as the
-paper shows (lemma 3.1), no Bellman equation over values alone fits such rewards. It is not the λ = 1 of
-`wane.agents.q_lambda`, which holds a representation and multiplies it by what is left. An episode that ends (and is
-not merely cut off) has no future: its last target is r.
+The agent receives what the world pays, walls included, but it neither observes nor represents what remains of the
+rewards: as the paper shows (lemma 3.1), no Bellman equation over values alone fits such rewards. It differs from λ = 1
+in `wane.agents.q_lambda`, which holds a representation and multiplies it by what remains. The last target of an episode
+that terminates (and is not merely truncated) is r, because nothing follows.
 """
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
 
-from wane.agents.episode import Episode, Info, Transition, discount_of, epsilon_greedy, first_best, lessons, play
+from wane.agents.common.policy import Policy, epsilon_greedy, first_best, no_draws, uniforms
+from wane.agents.common.rollout import Returns, Transition, discount_of, episode_numbers, play, train_episodes
 from wane.depletion import check_range
+from wane.types import AnyArray, Integer, Scalar
 from wane.worlds.world import World
+
+OBSERVATION = "index"
 
 
 @dataclass(frozen=True)
 class Config:
-    """As in `wane.agents.q_lambda`."""
+    """The settings of Q-learning. The defaults are those of `wane.agents.q_lambda`."""
 
     discount: float | None = None
-    """γ; None: the world's"""
+    """γ; None takes the world's"""
     step_size: float = 0.1
+    """α"""
     epsilon: float = 0.2
-    """probability of a uniformly random action"""
+    """ε: probability of a uniformly random action"""
     optimism: float = 0.2
-    """first value of every entry of Q"""
+    """initial value of every entry of Q"""
     episodes: int = 500
     evaluate_every: int = 20
-    """episodes between greedy ones, which teach nothing"""
+    """a greedy episode, from which nothing is learned, follows every so many episodes"""
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_range("step_size", self.step_size, 0, 1, "it is the weight of one sample")
         check_range("epsilon", self.epsilon, 0, 1, "it is a probability")
         check_range("evaluate_every", self.evaluate_every, 1, 1e9, "it is a number of episodes")
 
 
 class State(NamedTuple):
-    q: Any
-    """(states, actions)"""
+    """What the agent has learned."""
+
+    q: Float[Array, "states actions"]
 
 
-def td_error(q_sa: Any, reward: Any, q_next: Any, terminated: Any, discount: Any) -> Any:
-    """r + γ max_a' Q(s', a') − Q(s, a), with nothing to come where the episode ended."""
-    return reward + discount * jnp.where(terminated, 0.0, q_next.max()) - q_sa
+def td_error(
+    q_t: Scalar,
+    reward: Scalar,
+    q_next: Float[AnyArray, " actions"],
+    terminated: Bool[AnyArray, ""] | bool,
+    discount: Scalar,
+) -> Float[AnyArray, ""]:
+    """r + γ max_a' Q(s', a') − Q(s, a), without the second term where the episode terminated."""
+    return reward + discount * jnp.where(terminated, 0.0, q_next.max()) - q_t
 
 
 def init(key: jax.Array, world: World, config: Config) -> State:
-    """A table of optimism; nothing is drawn from `key`."""
+    """A table of optimism. Nothing is drawn from `key`."""
     return State(jnp.full((world.n_states, world.n_actions), config.optimism, float))
 
 
-def update(state: State, t: Transition, world: World, config: Config) -> State:
-    """One transition."""
-    error = td_error(
-        state.q[t.cell, t.action], t.reward, state.q[t.next_cell], t.terminated, discount_of(world, config)
-    )
-    return State(state.q.at[t.cell, t.action].add(config.step_size * t.live * error))
+def update(
+    state: State, data: Transition, world: World, config: Config, key: None = None
+) -> tuple[State, Float[AnyArray, ""]]:
+    """Learns from one transition. Returns the new state and the TD error."""
+    cell, q_next = data.observation, state.q[data.next_observation]
+    error = td_error(state.q[cell, data.action], data.reward, q_next, data.terminated, discount_of(world, config))
+    return State(state.q.at[cell, data.action].add(config.step_size * data.live * error)), error
 
 
 def train(
@@ -68,32 +82,34 @@ def train(
     world: World,
     config: Config,
     state: State | None = None,
-    first: Any = 0,
+    first: Integer = 0,
     episodes: int | None = None,
-) -> tuple[State, Info]:
-    """Episodes `first`, `first` + 1, …, each with a key of its own: in parts it comes to the same as at once.
+) -> tuple[State, Returns]:
+    """Learns in episodes `first`, `first` + 1, …, by default as many as the configuration says.
 
-    A pure function: `jit` it, `vmap` it over keys.
+    Episode e uses fold_in(key, e), so training in chunks gives the same result as training in one call. It is a pure
+    function: `jit` it, `vmap` it over keys.
     """
     state = init(key, world, config) if state is None else state
 
-    def act(state, cell, left, draws):
-        return epsilon_greedy(state.q[cell], draws, config.epsilon)
+    def act(state, carry, observation, draws):
+        return epsilon_greedy(state.q[observation], draws, config.epsilon), carry, None
 
-    def learn(state, transition, draws):
-        return update(state, transition, world, config)
+    def learn(key, state):
+        explore = Policy(act, state, draw=uniforms(2), observation=OBSERVATION)
+        return play(key, world, explore, learn=lambda state, data, _: update(state, data, world, config)[0])
 
-    numbers = first + jnp.arange(config.episodes if episodes is None else episodes)
-    return lessons(
-        key,
-        state,
-        numbers,
-        config.evaluate_every,
-        lambda key, state: play(key, world, act, state, learn, draws=2),
-        lambda key, state: evaluate(key, state, world, config),
-    )
+    def evaluate(key, state):
+        return play(key, world, policy(state, world, config))[1]
+
+    numbers = episode_numbers(first, config.episodes if episodes is None else episodes)
+    return train_episodes(key, state, numbers, config.evaluate_every, learn, evaluate)
 
 
-def evaluate(key: jax.Array, state: State, world: World, config: Config) -> Episode:
-    """A greedy episode."""
-    return play(key, world, lambda _, cell, left, __: first_best(state.q[cell]))[1]
+def policy(params: State, world: World, config: Config) -> Policy:
+    """The greedy policy: it takes the action of the highest value."""
+
+    def act(state, carry, observation, key):
+        return first_best(state.q[observation]), carry, None
+
+    return Policy(act, params, draw=no_draws, observation=OBSERVATION)

@@ -1,24 +1,25 @@
 """Temporal-difference learning of a policy's representation (the paper's appendix on policy evaluation).
 
-    Φ(s, a) ← Φ(s, a) + α δ,     δ = target − Φ(s, a),     a' ~ π(·|s'), the evaluated policy
+    Φ(s, a) ← Φ(s, a) + α (target − Φ(s, a)),     a' ~ π(·|s'), the evaluated policy
 
-What the target is depends on the depletion that the agent believes in; Φ' = Φ(s', a'), and λ is one number or one for
-each site:
+The target depends on the depletion that the agent believes in. With Φ' = Φ(s', a') and λ one number or one for each
+site, it is
 
     Geometric(λ)                  1_s ⊙ (1 + γλ Φ') + γ (1 − 1_s) ⊙ Φ'               the λR, definition 4.2
     EligibilityTrace(λ_d, λ_r)    1_s ⊙ (c − γλ_r (1 − λ_d) M') + γ Φ'               the paper's Ω, appendix J
     TotalTime(λ_d, λ_r)           min(1_s + γ (λ_d 1_s + q (1 − 1_s)) ⊙ Φ', cap)     the paper's P, appendix J
 
-The second is learned by alternating with M, the SR of discount γλ_r, as the paper proposes and leaves open; M' is M
-before the step. c is worth(0): 1 for the paper's reward, λ_d for its Ω, which also counts the present visit. The third
-need not be finite, so its target is cut off, also as proposed; q is 1/λ_r for the paper's reward and λ_r for its P.
+The second one is learned in alternation with M, the SR of discount γλ_r, as the paper proposes and leaves open; M' is M
+before the step. Its c is worth(0): 1 for the paper's reward, and λ_d for its Ω, which also counts the present visit.
+The third one need not be finite, so its target is cut off at `cap`, also as the paper proposes; q is 1/λ_r for the
+paper's reward and λ_r for its P.
 
-The state form, Φ(s), is learned beside the state–action form. As the agent explores around the policy (ε), what it sees
-is not what the policy does: the error is weighted by π(a|s) / b(a|s), b being how it acts, which makes the exact answer
-the fixed point. The state–action form needs no weight, as a' is the policy's own.
+The state form, Φ(s), can be learned instead of the state–action form. The agent explores around the policy (ε), so
+what it experiences is not what the policy does: the error is weighted by π(a|s) / b(a|s), where b is how it acts. This
+makes the exact answer the fixed point. The state–action form needs no weight because a' is the policy's own.
 
 Episodes start in every state in turn. Only the columns of the world's sites are learned unless `sites` says otherwise;
-columns never look at each other, so the rest is the same.
+no column depends on another one.
 
     >>> import wane
     >>> world = wane.worlds.make("grid-6x6")
@@ -35,39 +36,46 @@ from typing import Any, Literal, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Float, Int
 
-from wane.agents.episode import Transition, discount_of, play
+from wane.agents.common.policy import Policy, dot, first_best, no_draws, sample_action, uniforms
+from wane.agents.common.rollout import Transition, discount_of, episode_numbers, play
 from wane.depletion import Depletion, Geometric, check_range
-from wane.exact.iterate import operator
-from wane.exact.representation import check_parameters
+from wane.exact.bellman import bellman_target
+from wane.exact.representations import check_parameters
 from wane.mdp import check_policy, check_sites
 from wane.regrowth import EligibilityTrace, TotalTime
+from wane.types import AnyArray, Integer, PerSite, Scalar
 from wane.worlds.world import World
+
+OBSERVATION = "index"
+Row = Float[AnyArray, " sites"]
 
 
 @dataclass(frozen=True)
 class Config:
-    """The paper's settings for the 6 × 6 grid."""
+    """The settings of TD. The defaults are the paper's for the 6 × 6 grid."""
 
-    lam: Any = 0.5
+    lam: PerSite = 0.5
     """fraction of a reward that a visit leaves, as the agent believes: one number, or one for each site"""
     depletion: Depletion | None = None
-    """what it believes instead: an EligibilityTrace or a TotalTime"""
+    """what the agent believes instead of a λ: an EligibilityTrace or a TotalTime"""
     policy: Any = 0
     """the evaluated policy, or its number among the world's own"""
     form: Literal["state", "state-action"] = "state-action"
     sites: Any = None
-    """states whose columns are learned; None: the world's sites, "all": every state"""
+    """states whose columns are learned; None takes the world's sites, "all" takes every state"""
     discount: float | None = None
-    """γ; None: the world's"""
+    """γ; None takes the world's"""
     step_size: float = 0.1
+    """α"""
     epsilon: float = 0.2
-    """probability of a uniformly random action in place of the policy's"""
+    """ε: probability of a uniformly random action in place of the policy's"""
     cap: float = 1e3
-    """the most that a target may be where the sum can be infinite (TotalTime)"""
+    """the largest target where the sum can be infinite (TotalTime)"""
     episodes: int = 1500
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if not isinstance(self.believed, Geometric | EligibilityTrace | TotalTime):
             raise TypeError(
                 f"there is no TD target for {self.believed!r}: Geometric, EligibilityTrace and TotalTime have one; "
@@ -80,48 +88,54 @@ class Config:
 
     @property
     def believed(self) -> Depletion:
+        """The depletion that the agent believes in."""
         return Geometric(self.lam) if self.depletion is None else self.depletion
 
 
 class State(NamedTuple):
-    phi: Any
-    """Φ: (states, sites), or (states, actions, sites)"""
-    fading: Any = None
-    """the SR of discount γλ_r, of the same shape, where an eligibility trace is learned"""
+    """What the agent has learned."""
+
+    phi: Float[AnyArray, "states *actions sites"]
+    """Φ(s, ·) in the state form, Φ(s, a, ·) in the state–action form."""
+    fading: Float[AnyArray, "states *actions sites"] | None = None
+    """M, the SR of discount γλ_r, where an eligibility trace is learned."""
 
 
 class Info(NamedTuple):
-    change: Any
-    """the largest change of an entry of Φ in each episode"""
+    """What training tells about each episode."""
+
+    change: Float[Array, " episodes"]
+    """The largest change of an entry of Φ."""
     measured: Any
-    """what `measure` made of the state after each episode"""
+    """What `measure` made of the state after the episode."""
 
 
-def trace_target(ahead: Any, fading_ahead: Any, here: Any, depletion: EligibilityTrace, discount: Any) -> Any:
-    """Ω's: here ⊙ (c − γλ_r (1 − λ_d) M') + γ Ω'."""
-    lost = (1 - depletion.drop) * depletion.regrow * discount * fading_ahead
-    return here * (depletion.worth(0.0) - lost) + discount * ahead
+def trace_target(phi_next: Row, fading_next: Row, visited: Row, depletion: EligibilityTrace, discount: Scalar) -> Row:
+    """The target of Ω: 1_s ⊙ (c − γλ_r (1 − λ_d) M') + γ Ω'."""
+    lost = (1 - depletion.drop) * depletion.regrow * discount * fading_next
+    return visited * (depletion.worth(0.0) - lost) + discount * phi_next
 
 
-def total_time_target(ahead: Any, here: Any, depletion: TotalTime, discount: Any, cap: Any) -> Any:
-    """P's: here + γ (λ_d here + q (1 − here)) ⊙ P', cut off."""
-    factor = jnp.where(here > 0, depletion.drop, depletion.growth)
-    return jnp.minimum(here + discount * factor * ahead, cap)
+def total_time_target(phi_next: Row, visited: Row, depletion: TotalTime, discount: Scalar, cap: Scalar) -> Row:
+    """The target of P: 1_s + γ (λ_d 1_s + q (1 − 1_s)) ⊙ P', cut off."""
+    factor = jnp.where(visited > 0, depletion.drop, depletion.growth)
+    return jnp.minimum(visited + discount * factor * phi_next, cap)
 
 
-def targets(ahead: State, here: Any, depletion: Depletion, discount: Any, cap: Any) -> State:
-    """What the rows of one state, or of one state and action, should be, by the rows of the next."""
+def targets(rows_next: State, visited: Row, depletion: Depletion, discount: Scalar, cap: Scalar) -> State:
+    """What the rows of (s_t, a_t) should be, given the rows of (s_{t+1}, a')."""
     if isinstance(depletion, EligibilityTrace):
-        phi = trace_target(ahead.phi, ahead.fading, here, depletion, discount)
-        return State(phi, operator(ahead.fading, here, 1.0, discount * depletion.regrow))
+        assert rows_next.fading is not None
+        phi = trace_target(rows_next.phi, rows_next.fading, visited, depletion, discount)
+        return State(phi, bellman_target(rows_next.fading, visited, 1.0, discount * depletion.regrow))
     if isinstance(depletion, TotalTime):
-        return State(total_time_target(ahead.phi, here, depletion, discount, cap))
+        return State(total_time_target(rows_next.phi, visited, depletion, discount, cap))
     assert isinstance(depletion, Geometric)
-    return State(operator(ahead.phi, here, depletion.lam, discount))
+    return State(bellman_target(rows_next.phi, visited, depletion.lam, discount))
 
 
 def init(key: jax.Array, world: World, config: Config) -> State:
-    """Zeros; nothing is drawn from `key`."""
+    """Tables of zeros. Nothing is drawn from `key`."""
     sites = sites_of(world, config)
     check_parameters(config.believed, len(sites))
     middle = (world.n_actions,) if config.form == "state-action" else ()
@@ -129,16 +143,23 @@ def init(key: jax.Array, world: World, config: Config) -> State:
     return State(phi, phi if isinstance(config.believed, EligibilityTrace) else None)
 
 
-def update(state: State, t: Transition, next_action: Any, world: World, config: Config, weight: Any = 1.0) -> State:
-    """One transition; `weight` is π(a|s) / b(a|s) in the state form."""
-    now, then = (t.cell, t.action), (t.next_cell, next_action)
+def update(
+    state: State, data: Transition, world: World, config: Config, key: Float[Array, " two"]
+) -> tuple[State, State]:
+    """Learns from one transition; the second of two uniform numbers chooses a'. Returns the state and the errors."""
+    chances = probabilities(world, config)
+    cell, next_cell = data.observation, data.next_observation
+    next_action = sample_action(jnp.asarray(np.cumsum(chances, 1))[next_cell], key[1])
+    now, then = (cell, data.action), (next_cell, next_action)
+    step = config.step_size * data.live
     if config.form == "state":
         now, then = now[:1], then[:1]
-    ahead = jax.tree_util.tree_map(lambda table: table[then], state)
-    here = (t.cell == sites_of(world, config)).astype(state.phi.dtype)
-    target = targets(ahead, here, config.believed, discount_of(world, config), config.cap)
-    step = config.step_size * weight * t.live
-    return jax.tree_util.tree_map(lambda table, row: table.at[now].add(step * (row - table[now])), state, target)
+        step = step * jnp.asarray(importance_weights(chances, config))[cell, data.action]
+    rows_next = jax.tree_util.tree_map(lambda table: table[then], state)
+    visited = (cell == sites_of(world, config)).astype(state.phi.dtype)
+    target = targets(rows_next, visited, config.believed, discount_of(world, config), config.cap)
+    error = jax.tree_util.tree_map(lambda table, row: row - table[now], state, target)
+    return jax.tree_util.tree_map(lambda table, row: table.at[now].add(step * row), state, error), error
 
 
 def train(
@@ -146,41 +167,53 @@ def train(
     world: World,
     config: Config,
     state: State | None = None,
-    first: Any = 0,
+    first: Integer = 0,
     episodes: int | None = None,
     *,
     measure: Callable[[State], Any] = lambda state: None,
 ) -> tuple[State, Info]:
-    """Episodes `first`, `first` + 1, …, each with a key of its own: in parts it comes to the same as at once.
+    """Learns in episodes `first`, `first` + 1, …, by default as many as the configuration says.
 
-    A pure function: `jit` it, `vmap` it over keys and λ.
+    Episode e uses fold_in(key, e), so training in chunks gives the same result as training in one call. It is a pure
+    function: `jit` it, `vmap` it over keys and λ.
     """
     state = init(key, world, config) if state is None else state
-    evaluated = _probabilities(world, config).astype(state.phi.dtype)
-    behaviour = (1 - config.epsilon) * evaluated + config.epsilon / world.n_actions
-    weights = evaluated / behaviour if config.form == "state" else jnp.ones_like(evaluated)
-    next_action, action = jnp.cumsum(evaluated, axis=1), jnp.cumsum(behaviour, axis=1)
+    chances = jnp.asarray(np.cumsum(behaviour(probabilities(world, config), config), 1), state.phi.dtype)
 
-    def act(_, cell, left, draws):
-        return choose(action[cell], draws[0])
+    def act(state, carry, cell, draws):
+        return sample_action(chances[cell], draws[0]), carry, None
 
-    def learn(state, t, draws):
-        return update(state, t, choose(next_action[t.next_cell], draws[1]), world, config, weights[t.cell, t.action])
-
-    def episode(state, e):
-        begin = jnp.asarray(e % world.n_states, jnp.int32)
-        after, _ = play(jax.random.fold_in(key, e), world, act, state, learn, start=begin, draws=2)
+    def episode(state, number):
+        explore = Policy(act, state, draw=uniforms(2), observation=OBSERVATION)
+        after, _ = play(
+            jax.random.fold_in(key, number),
+            world,
+            explore,
+            start=jnp.asarray(number % world.n_states, jnp.int32),
+            learn=lambda state, data, draws: update(state, data, world, config, draws)[0],
+        )
         return after, Info(jnp.abs(after.phi - state.phi).max(), measure(after))
 
-    return jax.lax.scan(episode, state, first + jnp.arange(config.episodes if episodes is None else episodes))
+    return jax.lax.scan(episode, state, episode_numbers(first, config.episodes if episodes is None else episodes))
 
 
-def choose(cumulative: jax.Array, draw: Any) -> jax.Array:
-    """An action by its cumulative chances and one uniform number."""
-    return jnp.sum(draw >= cumulative[:-1]).astype(jnp.int32)
+def policy(params: State, world: World, config: Config) -> Policy:
+    """The greedy policy: one step of improvement on the evaluated policy, for what remains of the rewards.
+
+    The state form is looked up one step ahead, Σ_s' p(s'|s, a) Φ(s', ·).
+    """
+    sites = sites_of(world, config)
+    if not np.array_equal(sites, world.sites):
+        raise ValueError("only a Φ of the world's own sites tells what to do there: train with sites=None")
+    phi = params.phi if config.form == "state-action" else world.mdp.backup(np.asarray(params.phi))
+
+    def act(phi, carry, observation, key):
+        return first_best(dot(phi[observation.view], observation.remaining)), carry, None
+
+    return Policy(act, jnp.asarray(phi), draw=no_draws, observation="index+remaining")
 
 
-def sites_of(world: World, config: Config) -> np.ndarray:
+def sites_of(world: World, config: Config) -> Int[np.ndarray, " sites"]:
     """The states whose columns are learned."""
     if config.sites is None:
         return world.sites
@@ -188,7 +221,7 @@ def sites_of(world: World, config: Config) -> np.ndarray:
     return check_sites(None if every else config.sites, world.n_states)
 
 
-def _probabilities(world: World, config: Config) -> jax.Array:
+def probabilities(world: World, config: Config) -> Float[np.ndarray, "states actions"]:
     """π(a|s) of the evaluated policy."""
     policy = config.policy
     if np.ndim(policy) == 0:
@@ -196,4 +229,17 @@ def _probabilities(world: World, config: Config) -> jax.Array:
             raise ValueError(f"the world has {len(world.policies)} policies of its own, none with number {policy!r}")
         policy = world.policies[policy]
     policy = check_policy(policy, world.n_states, world.n_actions)
-    return jnp.asarray(policy) if policy.ndim == 2 else jax.nn.one_hot(policy, world.n_actions)
+    return np.asarray(policy, float) if policy.ndim == 2 else np.eye(world.n_actions)[policy]
+
+
+def behaviour(chances: Float[np.ndarray, "states actions"], config: Config) -> Float[np.ndarray, "states actions"]:
+    """b(a|s): the evaluated policy with a share ε of uniformly random actions."""
+    return (1 - config.epsilon) * chances + config.epsilon / chances.shape[1]
+
+
+def importance_weights(
+    chances: Float[np.ndarray, "states actions"], config: Config
+) -> Float[np.ndarray, "states actions"]:
+    """π(a|s) / b(a|s), and 0 for actions that the agent never takes."""
+    taken = behaviour(chances, config)
+    return np.divide(chances, taken, out=np.zeros_like(chances), where=taken > 0)

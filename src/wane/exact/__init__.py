@@ -1,29 +1,59 @@
-"""What can be computed instead of learned."""
+"""What can be computed instead of learned: representations, values, optima, and the paper's bounds.
 
-from wane.exact import (
-    bounds,
-    counterexamples,
-    graph,
-    iterate,
-    occupancy,
-    optimum,
-    patches,
-    renewal,
-    replenish,
+The names below are what users need. Each module opens with the equations that it implements.
+"""
+
+from wane.exact import bounds, counterexamples
+from wane.exact.bellman import Iteration, bellman_action_step, bellman_step, bellman_target, iterate
+from wane.exact.methods import BandedLU, DenseLU, Krylov, SparseLU
+from wane.exact.occupancy import Occupancy, equivalent_rewards, from_lambda_representation, lambda_derivative
+from wane.exact.patches import PatchRepresentation, patch_representation
+from wane.exact.planning import Optimum, optimum
+from wane.exact.renewal import Renewal, renewal_representation
+from wane.exact.replenish import Total, Trace
+from wane.exact.representations import (
+    Representation,
+    build,
+    evaluate,
+    first_occupancy_representation,
+    lambda_representation,
+    n_occupancy_representation,
     representation,
-    solve,
+    successor_representation,
 )
+from wane.exact.system import InaccurateSolve
 
 __all__ = [
+    "BandedLU",
+    "DenseLU",
+    "InaccurateSolve",
+    "Iteration",
+    "Krylov",
+    "Occupancy",
+    "Optimum",
+    "PatchRepresentation",
+    "Renewal",
+    "Representation",
+    "SparseLU",
+    "Total",
+    "Trace",
+    "bellman_action_step",
+    "bellman_step",
+    "bellman_target",
     "bounds",
+    "build",
     "counterexamples",
-    "graph",
+    "equivalent_rewards",
+    "evaluate",
+    "first_occupancy_representation",
+    "from_lambda_representation",
     "iterate",
-    "occupancy",
+    "lambda_derivative",
+    "lambda_representation",
+    "n_occupancy_representation",
     "optimum",
-    "patches",
-    "renewal",
-    "replenish",
+    "patch_representation",
+    "renewal_representation",
     "representation",
-    "solve",
+    "successor_representation",
 ]

@@ -1,7 +1,7 @@
-"""What the paper gets wrong, each with the smallest case that shows it: `wane errata` prints them all.
+"""What the paper gets wrong, each with the smallest case that shows it. `wane errata` prints them all.
 
-Every function computes its case anew, by the exact code of this package, and returns by how much the paper's
-statement is violated there and by how much the corrected one (never).
+Every function computes its case with the exact code of this package. It returns by how much the paper's statement is
+violated there, and by how much the corrected statement is violated (never).
 """
 
 from collections.abc import Callable
@@ -11,19 +11,24 @@ import numpy as np
 
 from wane.depletion import Geometric
 from wane.exact import bounds
-from wane.exact.iterate import operator, step
-from wane.exact.occupancy import first_and_gap
-from wane.exact.representation import lambda_representation, representation, successor_representation
+from wane.exact.bellman import bellman_step, bellman_target
+from wane.exact.occupancy import first_visit_and_escape
+from wane.exact.representations import lambda_representation, representation, successor_representation
 from wane.mdp import MDP
 from wane.regrowth import EligibilityTrace, TotalTime
 
 
 class Counterexample(NamedTuple):
+    """A statement of the paper, its correction, and a case that separates them."""
+
     where: str
-    """in the paper"""
+    """the place in the paper"""
     claim: str
+    """the statement as printed"""
     correction: str
+    """the statement that holds"""
     case: str
+    """the case in words"""
     violation: float
     """by how much the claim fails: positive"""
     corrected_violation: float
@@ -37,9 +42,9 @@ _SWAP = np.array([[0.0, 1.0], [1.0, 0.0]])
 
 
 def contraction() -> Counterexample:
-    """Entries of Φ that agree need not agree after one step, as P mixes rows."""
+    """Entries of Φ that agree need not agree after one step, because P mixes rows."""
     phi, other = np.zeros((2, 2)), np.array([[0.0, 0.0], [1.0, 0.0]])
-    moved = np.abs(step(phi, _SWAP, 0.5, 0.9) - step(other, _SWAP, 0.5, 0.9))
+    moved = np.abs(bellman_step(phi, _SWAP, 0.5, 0.9) - bellman_step(other, _SWAP, 0.5, 0.9))
     return Counterexample(
         "lemma B.2, contraction",
         "|GΦ − GΦ'|(s, s') ≤ γ |Φ − Φ'|(s, s')",
@@ -54,7 +59,7 @@ def convergence() -> Counterexample:
     """One state, λ = 1: the error after k steps is γ^k / (1 − γ), all of it on the diagonal."""
     discount, k, phi = 0.9, 5, np.zeros((1, 1))
     for _ in range(k):
-        phi = step(phi, _LOOP, 1.0, discount)
+        phi = bellman_step(phi, _LOOP, 1.0, discount)
     error = abs(float(phi[0, 0]) - 1 / (1 - discount))
     return Counterexample(
         "proposition 4.1, convergence",
@@ -67,7 +72,7 @@ def convergence() -> Counterexample:
 
 
 def maximum() -> Counterexample:
-    """The bound itself is right, but not the observation its proof rests on: rows need not peak on the diagonal."""
+    """The bound itself is right, but its proof is not: rows of Φ need not peak on the diagonal."""
     kernel = np.array([[0.0, 1.0], [0.0, 1.0]])
     phi = lambda_representation(kernel, 0.9, discount=0.9).matrix
     return Counterexample(
@@ -81,15 +86,15 @@ def maximum() -> Counterexample:
 
 
 def subadditivity() -> Counterexample:
-    """A set that is never reached adds nothing: equality."""
-    gap = bounds.subadditivity(np.eye(2), [0], [1], 0.5, discount=0.9)
+    """A set that is never reached adds nothing, so that equality holds."""
+    slack = bounds.subadditivity(np.eye(2), [0], [1], 0.5, discount=0.9)
     return Counterexample(
         "lemma B.4, subadditivity",
         "Φ(s, A ∪ B) < Φ(s, A) + Φ(s, B) for all s, A, B and λ < 1",
         "≤, strict where A can be visited before B or B before A",
         "two absorbing states, A the one, B the other, λ = ½: equality at a share of 1 of the states",
-        float((gap <= ROUNDING).mean()),
-        -float(gap.min()) - ROUNDING,
+        float((slack <= ROUNDING).mean()),
+        -float(slack.min()) - ROUNDING,
     )
 
 
@@ -108,10 +113,11 @@ def mismatch() -> Counterexample:
 
 
 def trap() -> tuple[MDP, np.ndarray, np.ndarray]:
-    """Four states, two actions, rewards, and the policy that is best if only the last state pays.
+    """Return an MDP of four states and two actions, rewards, and the policy that is best if only the last state pays.
 
-    0 → 1; from 1 on to 3 (action 0) or to 2 (action 1); 2 → 1; 3 stays. Rewards 0, 1, 1, 5. Greedy improvement of the
-    policy loops between 1 and 2 for ever, as in each of them the other looks untouched.
+    State 0 leads to 1. State 1 leads to 3 (action 0) or to 2 (action 1). State 2 leads to 1, and 3 stays. The rewards
+    are 0, 1, 1, 5. Greedy improvement of the policy loops between 1 and 2 for ever, because in each of them the other
+    looks unvisited.
     """
     mdp = MDP(np.array([[1, 1], [3, 2], [1, 1], [3, 3]]))
     return mdp, np.array([0.0, 1.0, 1.0, 5.0]), np.array([0, 0, 0, 0])
@@ -124,7 +130,7 @@ def gpi() -> Counterexample:
     q_base = lambda_representation(mdp.under(base), lam, discount=discount).q_values(mdp, rewards)
     q = lambda_representation(mdp.under(q_base.argmax(1)), lam, discount=discount).q_values(mdp, rewards)
     lost = q_base - q
-    allowed = np.array([bounds.gpi(lam, lam, discount, 5.0, r_here=r, form="paper") for r in rewards])
+    allowed = np.array([bounds.gpi(lam, lam, discount, 5.0, r_state_action=r, form="paper") for r in rewards])
     return Counterexample(
         "theorem 5.1, GPI",
         "Q^π ≥ max Q^{π_j} − (… + γ (1 − λ) r(s, a) / (1 − λγ)) / (1 − γ)",
@@ -150,13 +156,13 @@ def gpi_extension() -> Counterexample:
 
 
 def target_action() -> Counterexample:
-    """T* with a_{t+1} the best action of s_t, as printed, does not have the optimal values as its fixed point."""
+    """T* as printed takes a_{t+1} as the best action of s_t; the optimal values are not its fixed point."""
     discount, rewards, table = 0.9, np.array([1.0, 0.0]), np.array([[0, 1], [1, 0]])
-    mdp, here = MDP(table), np.eye(2)[:, None]
+    mdp, visited = MDP(table), np.eye(2)[:, None]
     phi = successor_representation(mdp.under([0, 1]), discount=discount).action_matrix(mdp)
     best = (phi @ rewards).argmax(1)
-    right = operator(phi[table, best[table]], here, 1.0, discount)
-    printed = operator(phi[table, best[:, None]], here, 1.0, discount)
+    right = bellman_target(phi[table, best[table]], visited, 1.0, discount)
+    printed = bellman_target(phi[table, best[:, None]], visited, 1.0, discount)
     return Counterexample(
         "section 5.2, T*_λ",
         "a_{t+1} = argmax_a Q_λ(s_t, a)",
@@ -171,20 +177,20 @@ def lambda_operator() -> Counterexample:
     """The squared Bellman error with (11ᵀ + I), as printed, is not zero at the λR."""
     discount, lam = 0.9, 0.5
     phi = lambda_representation(_SWAP, lam, discount=discount).matrix
-    ahead, eye = _SWAP @ phi, np.eye(2)
-    printed = eye * (1 + lam * discount * ahead) + discount * (1 + eye) * ahead
+    phi_next, eye = _SWAP @ phi, np.eye(2)
+    printed = eye * (1 + lam * discount * phi_next) + discount * (1 + eye) * phi_next
     return Counterexample(
         "appendix H, derivation of the λ operator's loss",
         "Φ = I ⊙ (11ᵀ + λγ PΦ) + γ (11ᵀ + I) ⊙ PΦ",
         "Φ = I ⊙ (11ᵀ + λγ PΦ) + γ (11ᵀ − I) ⊙ PΦ, as in the definition of the operator",
         "two states that swap, λ = ½, γ = 0.9",
         float(np.abs(printed - phi).max()),
-        float(np.abs(step(phi, _SWAP, lam, discount) - phi).max()) - ROUNDING,
+        float(np.abs(bellman_step(phi, _SWAP, lam, discount) - phi).max()) - ROUNDING,
     )
 
 
 def eligibility_trace() -> Counterexample:
-    """The value of the eligibility-trace reward is not what the paper's Ω says: Ω counts the present visit."""
+    """The paper's Ω is not the value of the eligibility-trace reward, because Ω counts the present visit too."""
     discount, drop, regrow = 0.9, 0.5, 0.5
     omega = representation(_LOOP, EligibilityTrace(drop, regrow, form="representation"), discount=discount).matrix
     value = _simulate_loop(EligibilityTrace(drop, regrow), discount)
@@ -200,7 +206,7 @@ def eligibility_trace() -> Counterexample:
 
 
 def total_time() -> Counterexample:
-    """The total-time reward grows while the agent is away, its representation shrinks."""
+    """The total-time reward grows while the agent is away, but its representation shrinks."""
     discount, drop, regrow = 0.8, 0.5, 0.9
     paper = representation(_SWAP, TotalTime(drop, regrow, form="representation"), discount=discount, sites=[0]).matrix
     ours = representation(_SWAP, TotalTime(drop, regrow), discount=discount, sites=[0]).matrix
@@ -248,12 +254,13 @@ ALL: tuple[Callable[[], Counterexample], ...] = (
 
 
 def _loop_value(lam: float, discount: float) -> float:
-    first, gap, _, _ = first_and_gap(_LOOP, discount, np.array([0]), "auto")
-    return float(first[0, 0] * Geometric(lam).generating_function(1 - gap, gap=gap)[0])
+    """Return the value of staying at a site for ever."""
+    first_visit, escape, _, _ = first_visit_and_escape(_LOOP, discount, np.array([0]), "auto")
+    return float(first_visit[0, 0] * Geometric(lam).generating_function(1 - escape, escape=escape)[0])
 
 
 def _simulate_loop(depletion: EligibilityTrace, discount: float, steps: int = 400) -> float:
-    """The discounted return of staying at a site, added up visit by visit."""
+    """Return the discounted return of staying at a site, summed visit by visit."""
     memory, total = depletion.initial(), 0.0
     for t in range(steps):
         total += discount**t * float(depletion.worth(memory))

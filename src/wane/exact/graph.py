@@ -1,22 +1,31 @@
-"""Who can get where, which discount 1 and diverging sums depend on, and how much a factorisation would fill up."""
+"""Which states lead where, and how much a sparse factorisation of the kernel would fill up.
 
-from typing import Any
+Sums at discount 1 are finite or not depending on the recurrent classes; the costs of the solvers in
+`wane.exact.methods` depend on the shape of the graph.
+"""
+
+from typing import Any, NamedTuple
 
 import numpy as np
+from jaxtyping import Bool, Int
 from scipy import sparse
-from scipy.sparse.csgraph import breadth_first_order, connected_components, reverse_cuthill_mckee
+from scipy.sparse.csgraph import connected_components, reverse_cuthill_mckee
+
+from wane.mdp import reachable
+from wane.types import Kernel
 
 
-def _pattern(kernel: Any) -> sparse.csr_array:
+def _pattern(kernel: Kernel) -> Any:
+    """Return the kernel as a CSR array without explicit zeros, leaving the caller's own buffers alone."""
     pattern = sparse.csr_array(kernel if sparse.issparse(kernel) else np.asarray(kernel))
     if pattern.nnz and not pattern.data.all():
-        pattern = pattern.copy()  # the caller's own buffers otherwise
+        pattern = pattern.copy()
         pattern.eliminate_zeros()
     return pattern
 
 
-def recurrent_classes(kernel: Any) -> np.ndarray:
-    """The number of the recurrent class of each state, −1 for transient ones. Where an episode ends nothing recurs."""
+def recurrent_classes(kernel: Kernel) -> Int[np.ndarray, " states"]:
+    """Return the number of the recurrent class of each state, −1 for transient states and where an episode ends."""
     pattern = _pattern(kernel)
     count, component = connected_components(pattern, directed=True, connection="strong")
     source, target = component[pattern.tocoo().coords[0]], component[pattern.indices]
@@ -26,37 +35,45 @@ def recurrent_classes(kernel: Any) -> np.ndarray:
     return np.where(transient[component], -1, component)
 
 
-def can_reach(kernel: Any, states: np.ndarray) -> np.ndarray:
-    """Whether each state can get to any of the given ones (they themselves can): a mask."""
-    pattern, n = _pattern(kernel), kernel.shape[0]
-    door = sparse.csr_array((np.ones(len(states)), (np.zeros(len(states), int), states)), shape=(1, n))
-    backwards = sparse.block_array([[pattern.T, None], [door, sparse.csr_array((1, 1))]], format="csr")
-    found = np.zeros(n + 1, bool)
-    found[breadth_first_order(backwards, n, return_predecessors=False)] = True
-    return found[:n]
+def can_reach(kernel: Kernel, states: Int[np.ndarray, " goals"]) -> Bool[np.ndarray, " states"]:
+    """Return a mask of the states from which any of the given ones can be reached (these included)."""
+    return reachable(_pattern(kernel).T, states)
 
 
-def graph_shape(kernel: Any) -> tuple[float, float, float]:
-    """Width of the separator that fill depends on, fronts from end to end, sum of squared degrees."""
+class GraphShape(NamedTuple):
+    """What the costs of sparse solvers depend on."""
+
+    width: float
+    """the size of the separator that determines the fill of a factorisation"""
+    depth: float
+    """the number of fronts between the two ends of the chain"""
+    squared_degrees: float
+    """the sum of the squared degrees, which is large where some states have very many neighbours"""
+
+
+def graph_shape(kernel: Any) -> GraphShape:
+    """Return the shape of the graph of a CSR kernel, with edges in both directions."""
     n = kernel.shape[0]
     pattern = sparse.csr_array((np.ones(kernel.nnz, np.int8), kernel.indices, kernel.indptr), shape=kernel.shape)
     graph = sparse.csr_array(pattern + pattern.T + sparse.eye_array(n, format="csr").astype(np.int8))
     order = reverse_cuthill_mckee(graph, symmetric_mode=True)
     place = np.empty(n, np.int64)
     place[order] = np.arange(n)
+    # A state belongs to the front from the place of its first neighbour to its own place.
     entered = np.minimum.reduceat(place[graph.indices], graph.indptr[:-1])
-    front = np.cumsum(np.bincount(entered, minlength=n) - 1)  # from first neighbour to itself
+    front = np.cumsum(np.bincount(entered, minlength=n) - 1)
     width = _separator_work(front) ** (1 / 3)
     edges = (graph.nnz - n) // 2
+    # A graph with c independent cycles has separators of at most c + 1 states: decisive for trees.
     if edges - n < width:
         parts = connected_components(graph, directed=False, return_labels=False)
         width = min(width, edges - n + parts + 1.0)
     degree = np.diff(graph.indptr).astype(np.float64)
-    return width, n / (front.mean() + 1.0), float(degree @ degree)
+    return GraphShape(width, n / (front.mean() + 1.0), float(degree @ degree))
 
 
-def _separator_work(front: np.ndarray) -> float:
-    """Cube of the widest front, or of the parts' widest if the chain has a bottleneck near its middle."""
+def _separator_work(front: Int[np.ndarray, " places"]) -> float:
+    """Return the cube of the widest front, or the sum over the parts if cutting at a bottleneck makes it smaller."""
     widest, quarter = float(front.max()) ** 3, front.size // 4
     if front.size < 16:
         return widest

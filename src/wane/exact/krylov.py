@@ -1,16 +1,23 @@
 """Conjugate gradients and BiCGSTAB on many right-hand sides at once: one sparse product a step serves all columns.
 
-A column that has reached its goal, or broken down, is left as it is while the others go on; whoever called measures the
+A column that has reached its goal, or has broken down, stays as it is while the others go on. The caller measures the
 true residual and starts again where that is not small yet.
 """
 
 from typing import Any
 
 import numpy as np
+from jaxtyping import Bool, Float
+
+Columns = Float[np.ndarray, "states columns"]
+PerColumn = Float[np.ndarray, " columns"]
 
 
-def largest(x: np.ndarray) -> np.ndarray:
-    """Largest magnitude in each column; long runs of memory make NumPy's reduction several times faster."""
+def largest(x: Columns) -> PerColumn:
+    """Return the largest magnitude in each column.
+
+    Tall narrow arrays are folded first: NumPy reduces long runs of memory several times faster.
+    """
     rows, columns = x.shape
     if rows >= 4096 and 1 < columns <= 64 and x.flags.c_contiguous:
         whole = rows - rows % 64
@@ -19,33 +26,34 @@ def largest(x: np.ndarray) -> np.ndarray:
     return np.abs(x).max(axis=0)
 
 
-def _dots(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Column by column; einsum, because BLAS would start threads for each of these short products."""
+def _dots(a: Columns, b: Columns) -> PerColumn:
+    """Return the dot product of each pair of columns. BLAS would start threads for each of them, einsum does not."""
     return np.einsum("ij,ij->j", a, b)
 
 
-def _ratio(top: np.ndarray, bottom: np.ndarray, wanted: np.ndarray) -> np.ndarray:
-    """Quotient per column; zero on finished columns and at a breakdown, which leaves the column as it is."""
+def _ratio(top: PerColumn, bottom: PerColumn, wanted: Bool[np.ndarray, " columns"]) -> PerColumn:
+    """Return the quotients; zero on finished columns and at a breakdown, which leaves these columns as they are."""
     return np.divide(top, bottom, out=np.zeros_like(top), where=wanted & (bottom != 0.0))
 
 
 class _Progress:
-    """Which columns are still worked on; x's size enters the goal, and is looked up only now and then."""
+    """Which columns are still worked on. The goal depends on the size of x, which is looked up every tenth step."""
 
-    def __init__(self, r: np.ndarray, goal: np.ndarray):
+    def __init__(self, r: Columns, goal: PerColumn) -> None:
         self.goal, self.start = goal, largest(r)
         self.level = goal * self.start
         self.active = np.ones(goal.size, bool)
 
-    def update(self, iteration: int, x: np.ndarray, squared: np.ndarray) -> bool:
+    def update(self, iteration: int, x: Columns, squared: PerColumn) -> bool:
+        """Return whether any column is still worked on, given the squared norms of the residuals."""
         if iteration % 10 == 0:
             self.level = self.goal * (2.0 * largest(x) + self.start)
         self.active &= squared > self.level**2
         return bool(self.active.any())
 
 
-def conjugate_gradients(matrix: Any, r: np.ndarray, goal: np.ndarray, budget: int) -> tuple[np.ndarray, int]:
-    """CG on every column at once, from zero; returns the solution and the iterations taken."""
+def conjugate_gradients(matrix: Any, r: Columns, goal: PerColumn, budget: int) -> tuple[Columns, int]:
+    """Run CG on every column of r from zero. Returns the solution and the number of iterations."""
     x, p, work = np.zeros_like(r), r.copy(), np.empty_like(r)
     progress, squared = _Progress(r, goal), _dots(r, r)
     for iteration in range(1, budget + 1):
@@ -53,16 +61,16 @@ def conjugate_gradients(matrix: Any, r: np.ndarray, goal: np.ndarray, budget: in
         alpha = _ratio(squared, _dots(p, q), progress.active)
         x += np.multiply(p, alpha, out=work)
         r -= np.multiply(q, alpha, out=work)
-        before, squared = squared, _dots(r, r)
+        squared_before, squared = squared, _dots(r, r)
         if not progress.update(iteration, x, squared) or not alpha.any():
             return x, iteration
-        p *= _ratio(squared, before, progress.active)
+        p *= _ratio(squared, squared_before, progress.active)
         p += r
     return x, budget
 
 
-def bicgstab(matrix: Any, r: np.ndarray, goal: np.ndarray, budget: int) -> tuple[np.ndarray, int]:
-    """BiCGSTAB on every column at once, from zero; returns the solution and the iterations taken."""
+def bicgstab(matrix: Any, r: Columns, goal: PerColumn, budget: int) -> tuple[Columns, int]:
+    """Run BiCGSTAB on every column of r from zero. Returns the solution and the number of iterations."""
     x, shadow, p, work = np.zeros_like(r), r.copy(), r.copy(), np.empty_like(r)
     progress, rho = _Progress(r, goal), _dots(r, r)
     for iteration in range(1, budget + 1):
@@ -76,8 +84,8 @@ def bicgstab(matrix: Any, r: np.ndarray, goal: np.ndarray, budget: int) -> tuple
         r -= np.multiply(t, omega, out=work)
         if not progress.update(iteration, x, _dots(r, r)) or not alpha.any():
             return x, iteration
-        before, rho = rho, _dots(shadow, r)
-        beta = _ratio(rho, before, progress.active) * _ratio(alpha, omega, progress.active)
+        rho_before, rho = rho, _dots(shadow, r)
+        beta = _ratio(rho, rho_before, progress.active) * _ratio(alpha, omega, progress.active)
         p -= np.multiply(v, omega, out=work)
         p *= beta
         p += r

@@ -1,58 +1,97 @@
-"""The paper's figures and tables, one file each, and some beyond: settings, computation, picture, claims."""
+"""The paper's figures and tables, one file each, and some beyond: settings, computation, picture, claims.
+
+`FOLDERS` is the registry: a new experiment of this package is one more line in it. `find` loads an experiment.
+"""
 
 import re
 from importlib import import_module
+from typing import TYPE_CHECKING, Literal
 
-from wane.experiments.experiment import Claim, Experiment, Finding, Loop, Seeded, Settings
+from wane.experiments.scales import SCALES, Scale
+from wane.lazy import attach
 
-TABULAR = (
-    "diminishing",
-    "representations",
-    "policy-evaluation",
-    "dp-convergence",
-    "toy",
-    "q-lambda",
-    "gpi-tabular",
-    "gpi-noisy",
-    "replenishing",
-    "replenishing-q",
-    "n-occupancy",
-    "lambda-vs-gamma",
-    "regret",
-    "errata",
-    "any-depletion",
-)
-"""seconds each, with tables"""
-LEARNED = ("fb-lambda-table", "fb-learn-lambda", "fb-asymmetric", "mvt", "fb-zero-shot")
-"""minutes each, with networks"""
-NAMES = TABULAR + LEARNED
-"""in the order of the report; each is the module of that name with _ for -"""
+if TYPE_CHECKING:
+    from wane.experiments.common.plots import plot_learning
+    from wane.experiments.contract import Claim, Experiment, Finding, Loop, NotTested, Seeded, Settings, seed_keys
+
+FOLDERS: dict[str, Literal["exact", "tabular", "networks"]] = {
+    "diminishing": "exact",
+    "representations": "exact",
+    "policy-evaluation": "tabular",
+    "dp-convergence": "exact",
+    "toy": "tabular",
+    "q-lambda": "tabular",
+    "gpi-tabular": "tabular",
+    "gpi-noisy": "tabular",
+    "replenishing": "exact",
+    "replenishing-q": "tabular",
+    "n-occupancy": "exact",
+    "lambda-vs-gamma": "exact",
+    "regret": "tabular",
+    "errata": "exact",
+    "any-depletion": "exact",
+    "fb-lambda-table": "networks",
+    "fb-learn-lambda": "networks",
+    "fb-asymmetric": "networks",
+    "mvt": "networks",
+    "fb-zero-shot": "networks",
+}
+"""The folder of every experiment, in the order of the report. The module has the same name with "_" for "-"."""
+NAMES = tuple(FOLDERS)
+LEARNED = tuple(name for name, folder in FOLDERS.items() if folder == "networks")
+"""Experiments that train networks, which take minutes each."""
+TABULAR = tuple(name for name in NAMES if name not in LEARNED)
+"""All others, which take seconds each."""
 
 __all__ = [
+    "FOLDERS",
     "LEARNED",
     "NAMES",
+    "SCALES",
     "TABULAR",
     "Claim",
     "Experiment",
     "Finding",
     "Loop",
+    "NotTested",
+    "Scale",
     "Seeded",
     "Settings",
     "find",
+    "module_of",
+    "plot_learning",
+    "seed_keys",
 ]
 
+__getattr__, __dir__ = attach(__name__)
 
-def find(name: str) -> Experiment:
-    """An experiment by its name, or one of your own as "package.module", whose `EXPERIMENT` it is."""
-    if name not in NAMES and not re.fullmatch(r"\w+(\.\w+)+", name):
+
+def module_of(name: str) -> str:
+    """The module of an experiment: one of this package, or "package.module" of your own.
+
+    Raises ValueError for a name that is neither.
+    """
+    if name in FOLDERS:
+        return f"wane.experiments.{FOLDERS[name]}.{name.replace('-', '_')}"
+    if not re.fullmatch(r"\w+(\.\w+)+", name):
         raise ValueError(
-            f"unknown experiment {name!r}: there are {', '.join(NAMES)}; or name a module of yours, package.module"
+            f"unknown experiment {name!r}: there are {', '.join(FOLDERS)}; or name a module of yours, package.module"
         )
-    path = name if name not in NAMES else f"wane.experiments.{name.replace('-', '_')}"
+    return name
+
+
+def find(name: str) -> "Experiment":
+    """Loads an experiment: one of this package by its name, or the `EXPERIMENT` of your own "package.module".
+
+    Raises ValueError if there is no such experiment.
+    """
+    from wane.experiments.contract import Experiment
+
     try:
-        module = import_module(path)
+        module = import_module(module_of(name))
     except ModuleNotFoundError as error:
         raise ValueError(f"experiment {name!r}: {error}; is its folder on PYTHONPATH?") from error
-    if not isinstance(getattr(module, "EXPERIMENT", None), Experiment):
+    experiment = getattr(module, "EXPERIMENT", None)
+    if not isinstance(experiment, Experiment):
         raise ValueError(f"experiment {name!r}: the module has no EXPERIMENT that is a wane.experiments.Experiment")
-    return module.EXPERIMENT
+    return experiment

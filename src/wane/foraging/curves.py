@@ -7,51 +7,78 @@ After n visits, the last of which paid r, staying pays
     r̄ f(n)                     any curve, r̄ known: for rewards that come and go by chance, where r tells little
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 import numpy as np
+from jaxtyping import Float, Int
 
 from wane.depletion import Depletion, Diminishing, Geometric
+from wane.types import Integer, Scalar
+
+Label = int | str
+"""A site, as a table names it."""
+Curve = Scalar | Diminishing
+"""What a visit leaves of a reward: λ, or any curve over visits."""
+CurvesLike = Curve | Sequence[float] | Float[np.ndarray, " sites"] | Mapping[Any, Curve]
+"""One curve for all sites, λ's for sites that are numbered from 0, or a curve for each label."""
+RewardsLike = Scalar | Mapping[Any, Scalar]
+"""r̄ of all sites, or of each label."""
 
 
 class Curves(NamedTuple):
-    """The curves of some sites, as tables (sites, visits)."""
+    """The curves of some sites, as tables."""
 
-    shrink: np.ndarray
-    """f(n + 1) / f(n), n = 0, 1, …"""
-    worth: np.ndarray | None
-    """r̄ f(n), if r̄ is known"""
+    shrink: Float[np.ndarray, "sites visits"]
+    """f(n + 1) / f(n) for n = 0, 1, …; empty if r̄ is known."""
+    worth: Float[np.ndarray, "sites visits"] | None
+    """r̄ f(n) for n = 0, 1, …, if r̄ is known."""
 
-    def next_reward(self, site: Any, reward: Any, visits: Any) -> Any:
+    def next_reward(
+        self,
+        site: Integer | Int[np.ndarray, " bouts"],
+        reward: Scalar | Float[np.ndarray, " bouts"],
+        visits: Integer | Int[np.ndarray, " bouts"],
+    ) -> Float[np.ndarray, "*bouts"] | float | np.floating:
         """What staying pays after so many visits to the site (a row of the tables), the last of which paid `reward`."""
         return reward * self.shrink[site, visits - 1] if self.worth is None else self.worth[site, visits]
 
 
-def make_curves(lam: Any, rewards: Any, labels: list, visits: int) -> Curves:
-    """For the sites with these labels, up to so many visits."""
+def make_curves(lam: CurvesLike, rewards: RewardsLike | None, labels: Sequence[Label], visits: int) -> Curves:
+    """The curves of the sites with these labels, up to so many visits.
+
+    Raises ValueError if a label has no curve or no r̄, and if the last reward cannot tell the next one.
+    """
     curves = [_curve(lam, label) for label in labels]
     n = np.arange(visits + 1)
     worth = np.array([np.broadcast_to(curve.worth(n), n.shape) for curve in curves], float).reshape(-1, len(n))
     if rewards is not None:
-        known = np.array([_reward(rewards, label) for label in labels]).reshape(-1, 1)
-        return Curves(np.zeros((0, 0)), known * worth)
+        fresh = np.array([_reward(rewards, label) for label in labels]).reshape(-1, 1)
+        return Curves(np.zeros((0, 0)), fresh * worth)
+    return Curves(_shrink(worth, curves, labels), None)
+
+
+def _shrink(
+    worth: Float[np.ndarray, "sites all_visits"], curves: Sequence[Diminishing], labels: Sequence[Label]
+) -> Float[np.ndarray, "sites visits"]:
+    """f(n + 1) / f(n). It is 0 once a site pays nothing, and then the site must stay so."""
     before, after = worth[:, :-1], worth[:, 1:]
-    again = (before == 0) & (after != 0)
-    if np.any(again):
-        i, k = np.argwhere(again)[0]
+    pays_again = (before == 0) & (after != 0)
+    if np.any(pays_again):
+        i, k = np.argwhere(pays_again)[0]
         raise ValueError(
             f"the curve of site {labels[i]!r} pays nothing at visit {k} and something at visit {k + 1}, which the last "
             "reward cannot tell: give r̄ of the sites, rewards=…"
         )
     shrink = np.divide(after, before, out=np.zeros(before.shape), where=before != 0)
     for i, curve in enumerate(curves):
+        # λⁿ underflows after many visits, but its ratio is λ for ever.
         if isinstance(curve, Geometric):
             shrink[i] = curve.lam
-    return Curves(shrink, None)
+    return shrink
 
 
-def _curve(lam: Any, label: Any) -> Diminishing:
+def _curve(lam: CurvesLike, label: Label) -> Diminishing:
     """The curve of one site."""
     if isinstance(lam, Mapping):
         if label not in lam:
@@ -61,7 +88,8 @@ def _curve(lam: Any, label: Any) -> Diminishing:
         raise TypeError(
             f"{type(lam).__name__} grows back, which visits alone do not tell: take λ or a Diminishing depletion"
         )
-    curve = lam if isinstance(lam, Diminishing) else Geometric(np.asarray(lam, float) if np.ndim(lam) else float(lam))
+    number = np.asarray(lam, float) if not isinstance(lam, Diminishing) else np.zeros(())
+    curve = lam if isinstance(lam, Diminishing) else Geometric(number if number.ndim else float(number))
     sizes = {np.shape(value)[-1] for value in curve.per_site().values()}
     if not sizes:
         return curve
@@ -73,7 +101,8 @@ def _curve(lam: Any, label: Any) -> Diminishing:
     return cast(Diminishing, curve.at_sites(int(label)))
 
 
-def _reward(rewards: Any, label: Any) -> float:
+def _reward(rewards: RewardsLike, label: Label) -> float:
+    """r̄ of one site."""
     if isinstance(rewards, Mapping) and label not in rewards:
         raise ValueError(f"rewards has no entry for site {label!r}: it has {', '.join(map(repr, rewards))}")
     value = float(rewards[label] if isinstance(rewards, Mapping) else rewards)

@@ -1,7 +1,7 @@
 """How far an agent's leaving times are from the marginal value theorem's, and what that comes to on average.
 
-Not every bout tells. The episode may end before the agent leaves, or before the rule would: then the difference of the
-two times is only a bound, and says so.
+Not every bout gives the exact difference. The episode may end before the agent leaves, or before the rule would leave.
+Then the difference of the two times is only a bound, and the column `bound` says which one.
 """
 
 from typing import Any, Literal
@@ -9,17 +9,19 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
+from wane.foraging.curves import CurvesLike
 from wane.foraging.mvt import mvt_leaving_times
 from wane.foraging.trajectory import Columns, group_columns
 
 BOUNDS = ("exact", "at least", "at most", "unknown")
 
 
-def leaving_difference(table: pd.DataFrame, lam: Any, **settings: Any) -> pd.DataFrame:
-    """Agent minus MVT for each bout, in units of time; settings are those of `mvt_leaving_times`.
+def leaving_difference(table: pd.DataFrame, lam: CurvesLike, **settings: Any) -> pd.DataFrame:
+    """Agent minus MVT for each bout, in units of time. The settings are those of `mvt_leaving_times`.
 
-    Above 0 it stayed longer than the rule. `bound` says what the number is. "exact": both leave within the episode.
-    "at least": the episode ends before the agent leaves. "at most": it ends before the rule leaves. "unknown": both.
+    Above 0 the agent stayed longer than the rule. `bound` says what the number is. "exact": both leave within the
+    episode. "at least": the episode ends before the agent leaves. "at most": it ends before the rule leaves.
+    "unknown": it ends before either leaves.
     """
     found = mvt_leaving_times(table, lam, **settings)
     which = found["censored"].to_numpy(int) + 2 * found["mvt_censored"].to_numpy(int)
@@ -35,21 +37,13 @@ def summarise(
 ) -> pd.DataFrame:
     """Mean and standard error of `leaving_difference`, in each group of `by`.
 
-    Bouts are averaged within each unit of `over` first (by default each episode), and the standard error is over these,
-    as bouts of one unit are not independent: `summarise(differences, by="distance", over="seed")`. Bouts whose
-    difference is only a bound are left out; with `censored="keep"` they count as if everybody left when the episode
-    ends. How many there are of each kind is in the last three columns either way.
+    Bouts are averaged within each unit of `over` first (by default each episode). The standard error is over these
+    units, because bouts of one unit are not independent: `summarise(differences, by="distance", over="seed")`. Bouts
+    whose difference is only a bound are dropped; with `censored="keep"` they count as if everybody left when the
+    episode ends. The last three columns say how many there are of each kind, either way.
     """
     by = group_columns(by)
-    if "difference" not in differences:
-        raise ValueError("summarise takes what leaving_difference returns: there is no column 'difference'")
-    keys = list(differences.columns[: list(differences.columns).index("bout")])
-    over = [name for name in keys if name not in by] if over is None else group_columns(over)
-    for name in [*by, *over]:
-        if name not in keys:
-            raise ValueError(
-                f"no column {name!r} to group by, there are {', '.join(keys)}: pass leaving_difference by=[…]"
-            )
+    over = _units(differences, by, over)
     if censored not in ("drop", "keep"):
         raise ValueError(f'censored is "drop" or "keep", got {censored!r}')
     rows = []
@@ -61,3 +55,17 @@ def summarise(
         row = dict(mean=units.mean(), se=error, units=len(units), bouts=len(used)) | counts
         rows.append(dict(zip(by, key, strict=True)) | row)
     return pd.DataFrame(rows)
+
+
+def _units(differences: pd.DataFrame, by: list[str], over: Columns | None) -> list[str]:
+    """The columns that tell units apart: those asked for, or all that name an episode within its group."""
+    if "difference" not in differences:
+        raise ValueError("summarise takes what leaving_difference returns: there is no column 'difference'")
+    keys = list(differences.columns[: list(differences.columns).index("bout")])
+    chosen = [name for name in keys if name not in by] if over is None else group_columns(over)
+    for name in [*by, *chosen]:
+        if name not in keys:
+            raise ValueError(
+                f"no column {name!r} to group by, there are {', '.join(keys)}: pass leaving_difference by=[…]"
+            )
+    return chosen

@@ -1,7 +1,7 @@
 """Figures of patch leaving: what the marginal value theorem compares, and how far an agent is from it.
 
-All are plain `Figure`s to `savefig`, in the colours of `wane.worlds.draw`, which colour-blind readers can tell apart.
-As there, nothing imports this module but who wants to draw.
+Every function returns a plain `Figure` to `savefig`, in the colours of `wane.worlds.draw`, which colour-blind readers
+can tell apart. `wane.foraging` imports this module, and with it matplotlib, only when it is used.
 """
 
 from collections.abc import Mapping
@@ -15,23 +15,26 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.patheffects import withStroke
 from matplotlib.ticker import LogLocator, MaxNLocator
 
+from wane.foraging.curves import CurvesLike
 from wane.foraging.mvt import marginal_values, mvt_leaving_times
+from wane.types import Scalar
 from wane.worlds.draw import FAINT, GREY, INK, SITE_COLOURS
 
 THEOREM, AGENT = SITE_COLOURS[:2]
 COLOURS = (AGENT, THEOREM, *SITE_COLOURS[2:5])
 MARKERS = "osD^v"
 MOST_PANELS = 8
+"""More stays than this are not drawn."""
 
 
 def draw_leaving(
-    table: pd.DataFrame, lam: Any, *, episode: Any = None, title: str | None = None, **settings: Any
+    table: pd.DataFrame, lam: CurvesLike, *, episode: Any = None, title: str | None = None, **settings: Any
 ) -> Figure:
-    """One panel for each stay of an episode (by default the first one): the next reward by staying against time in the
-    patch, the theorem's threshold, and when the agent and when the theorem leaves.
+    """One panel for each stay of an episode, by default of the earliest one; the first 8 stays are drawn.
 
-    Hollow points are extrapolated with λ: the agent had left. Settings are those of `mvt_leaving_times`; R is averaged
-    over all of the table. The first 8 stays are drawn.
+    A panel shows the next reward by staying against time in the patch, the theorem's threshold, and when the agent and
+    when the theorem leaves. Hollow points are extrapolated with λ: the agent was gone. The settings are those of
+    `mvt_leaving_times`; R is averaged over all of the table. Raises ValueError if the episode has no stay.
     """
     stays = mvt_leaving_times(table, lam, **settings)
     keys = list(stays.columns[: list(stays.columns).index("bout")])
@@ -59,7 +62,7 @@ def draw_leaving(
 
 
 def _grid(n: int) -> tuple[Figure, list[Axes]]:
-    """So many panels with common axes, up to four in a row."""
+    """A figure with so many panels, which share their axes, up to four in a row."""
     columns = min(n, 4)
     rows = -(-n // columns)
     size = 0.8 + 2.4 * max(columns, 2), 0.9 + 2.3 * rows
@@ -75,25 +78,30 @@ def _grid(n: int) -> tuple[Figure, list[Axes]]:
 
 
 def _draw_stay(ax: Axes, stay: pd.Series, values: pd.DataFrame) -> None:
-    step, after, limit = (values[name].to_numpy(float) for name in ("step", "next_reward", "threshold"))
-    after, limit, seen = np.where(after > 0, after, np.nan), np.where(limit > 0, limit, np.nan), values["observed"]
+    """One stay: the next reward by staying, the threshold, and both leaving times."""
+    step, next_reward, theta = (values[name].to_numpy(float) for name in ("step", "next_reward", "threshold"))
+    # The axis is logarithmic: what is not above 0 has no place on it.
+    next_reward, theta = np.where(next_reward > 0, next_reward, np.nan), np.where(theta > 0, theta, np.nan)
+    observed = values["observed"].to_numpy(bool)
     ax.axvline(stay["steps"], color=AGENT, lw=1.6, ls=":" if stay["censored"] else "-", label="agent leaves")
-    # A little aside, so that equal times show as two lines.
+    # The theorem's line stands a little aside, so that equal times show as two lines.
     ax.axvline(
         stay["mvt_steps"] + 0.12, color=THEOREM, lw=1.6, ls=":" if stay["mvt_censored"] else "--", label="MVT leaves"
     )
-    ax.plot(step, limit, color=THEOREM, lw=1.4, label="threshold (average rate)", zorder=2)
-    ax.plot(step, after, color=AGENT, lw=1, zorder=2.1)
-    ax.plot(step[seen], after[seen], "o", ms=5, color=AGENT, label="next reward by staying", zorder=2.2)
-    ax.plot(step[~seen], after[~seen], "o", ms=5, mfc="white", mec=AGENT, label="extrapolated", zorder=2.2)
+    ax.plot(step, theta, color=THEOREM, lw=1.4, label="threshold (average rate)", zorder=2)
+    ax.plot(step, next_reward, color=AGENT, lw=1, zorder=2.1)
+    look: dict[str, Any] = dict(ms=5, mec=AGENT, zorder=2.2)
+    ax.plot(step[observed], next_reward[observed], "o", mfc=AGENT, label="next reward by staying", **look)
+    ax.plot(step[~observed], next_reward[~observed], "o", mfc="white", label="extrapolated", **look)
     ax.set_title(f"site {stay['site']}, from time {stay['arrival']:g}", fontsize=10, color=INK)
-    ends = [name for name, gone in (("agent", "censored"), ("MVT", "mvt_censored")) if stay[gone]]
-    if ends:
-        _note(ax, 0.97, 0.97, f"{' and '.join(ends)} still there\nwhen the episode ends", "top")
+    still_there = [name for name, column in (("agent", "censored"), ("MVT", "mvt_censored")) if stay[column]]
+    if still_there:
+        _note(ax, 0.97, 0.97, f"{' and '.join(still_there)} still there\nwhen the episode ends", "top")
     _clean(ax)
 
 
 def _note(ax: Axes, x: float, y: float, text: str, va: Literal["top", "bottom"]) -> None:
+    """Small grey text that stays readable over lines."""
     halo = [withStroke(linewidth=3, foreground="white")]
     ax.text(x, y, text, transform=ax.transAxes, ha="right", va=va, fontsize=8.5, color=GREY, path_effects=halo)
 
@@ -112,21 +120,21 @@ def draw_difference(
             raise ValueError(f"summary {name!r} lacks {x!r} or 'mean': give what summarise(…, by={x!r}) returns")
     figure = Figure(figsize=(4.6, 3.4), layout="constrained")
     ax = figure.subplots()
-    places = pd.unique(np.concatenate([summary[x].to_numpy() for summary in several.values()]))
-    numeric = pd.api.types.is_numeric_dtype(places)
-    at = {place: float(place) if numeric else float(i) for i, place in enumerate(places)}
-    gap = min(np.diff(np.unique(list(at.values()))), default=1.0)
+    labels = pd.unique(np.concatenate([summary[x].to_numpy() for summary in several.values()]))
+    numeric = pd.api.types.is_numeric_dtype(labels)
+    place = {label: float(label) if numeric else float(i) for i, label in enumerate(labels)}
+    spacing = float(min(np.diff(np.unique(list(place.values()))), default=1.0))
     for i, (name, summary) in enumerate(several.items()):
-        aside = 0.08 * gap * (i - (len(several) - 1) / 2)
-        look: dict[str, Any] = dict(
-            fmt=MARKERS[i % len(MARKERS)], ms=6, capsize=4, lw=1.5, color=COLOURS[i % len(COLOURS)]
-        )
-        where = [at[place] + aside for place in summary[x]]
-        ax.errorbar(where, summary["mean"], summary["se"].fillna(0.0), label=name, **look)
+        # Summaries stand a little beside each other, so that their error bars do not cover each other.
+        aside = 0.08 * spacing * (i - (len(several) - 1) / 2)
+        look: dict[str, Any] = dict(fmt=MARKERS[i % len(MARKERS)], color=COLOURS[i % len(COLOURS)])
+        places = [place[label] + aside for label in summary[x]]
+        errors = summary["se"].fillna(0.0)
+        ax.errorbar(places, summary["mean"], errors, label=name, ms=6, capsize=4, lw=1.5, **look)
     ax.axhline(0, color=INK, lw=1)
-    ax.set_xticks(list(at.values()), [str(place) for place in at])
+    ax.set_xticks(list(place.values()), [str(label) for label in place])
     ax.set(xlabel=x, ylabel=f"agent − MVT ({unit})", title=title or "")
-    ax.set_xlim(min(at.values()) - gap / 2, max(at.values()) + gap / 2)
+    ax.set_xlim(min(place.values()) - spacing / 2, max(place.values()) + spacing / 2)
     ax.margins(y=0.18)
     _note(ax, 1.0, 1.0, "stays longer ↑", "top")
     _note(ax, 1.0, 0.02, "leaves earlier ↓", "bottom")
@@ -136,22 +144,22 @@ def draw_difference(
     return figure
 
 
-def draw_overstaying(tables: Mapping[str, pd.DataFrame], *, true_lam: float | None = None) -> Figure:
-    """Steps of the first stay against the λ̂ believed in, for what `overstaying` returns, by name; and the optimum's.
+def draw_overstaying(tables: Mapping[str, pd.DataFrame], *, true_lam: Scalar | None = None) -> Figure:
+    """Steps of the first stay against the believed λ̂, for tables of `overstaying` by name, and those of the optimum.
 
-    Hollow points: the episode ended before the agent left.
+    At hollow points the episode ended before the agent left.
     """
     figure = Figure(figsize=(5.0, 3.6), layout="constrained")
     ax = figure.subplots()
     for i, (name, table) in enumerate(tables.items()):
-        first, colour = table.drop_duplicates("believed"), COLOURS[i % len(COLOURS)]
-        ax.plot(first["believed"], first["steps"], "-", lw=1.2, color=colour)
-        for part, fill in ((first[~first["censored"]], colour), (first[first["censored"]], "white")):
+        stays, colour = table.drop_duplicates("believed"), COLOURS[i % len(COLOURS)]
+        ax.plot(stays["believed"], stays["steps"], "-", lw=1.2, color=colour)
+        for part, fill in ((stays[~stays["censored"]], colour), (stays[stays["censored"]], "white")):
             ax.plot(part["believed"], part["steps"], MARKERS[i % len(MARKERS)], ms=6, mfc=fill, mec=colour)
         ax.plot([], [], MARKERS[i % len(MARKERS)] + "-", ms=6, lw=1.2, color=colour, label=name)
-        ax.axhline(first["optimal"].iloc[0], color=INK, lw=1, label="optimum" if i == 0 else None)
+        ax.axhline(stays["optimal"].iloc[0], color=INK, lw=1, label="optimum" if i == 0 else None)
     if true_lam is not None:
-        ax.axvline(true_lam, color=GREY, lw=1, ls=":", label="true λ")
+        ax.axvline(float(true_lam), color=GREY, lw=1, ls=":", label="true λ")
     ax.set(xlabel="believed λ̂", ylabel="steps of the first stay", yscale="log")
     ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     ax.yaxis.set_major_formatter("{x:g}")
@@ -162,6 +170,7 @@ def draw_overstaying(tables: Mapping[str, pd.DataFrame], *, true_lam: float | No
 
 
 def _clean(ax: Axes) -> None:
+    """No frame at the top and right, faint lines behind the data."""
     ax.spines[["top", "right"]].set_visible(False)
     ax.spines[["left", "bottom"]].set_color(GREY)
     ax.tick_params(colors=INK, labelsize=9)

@@ -10,63 +10,79 @@ what an average step brings:
     form="corrected"    θ_t = (R − R_t) / Σ_{t < u < T} γᵘ,      which is (R − R_t) / (T − t − 1) for γ = 1
 
 For γ = 1 the first two are the printed rule. For γ < 1 the paper says of its "discounted MVT" only that R and R_t weigh
-rewards by powers of γ, as in Wispinski et al. (2023). "literal" is just that: a reward of today against an average in
-units of time 0, so that staying looks better and better as time goes by. The default weighs the next reward alike,
-γ^(t+1) λ r(s_t) < (R − R_t) / T; a common power of γ, as from counting time from 1, then drops out.
+rewards by powers of γ, as in Wispinski et al. (2023). "literal" is just that. It compares a reward of today with an
+average in units of time 0, so staying looks better and better as time goes by. The default weighs the next reward in
+the same way, γ^(t+1) λ r(s_t) < (R − R_t) / T. Counting time from 1 would multiply both sides by γ and change nothing.
 
-Where we differ: the printed θ_t divides what is still to come by the whole of T, though only T − t − 1 steps are left
-to get it in. "corrected" divides by these. The printed one is too low by the factor 1 − (t + 1)/T, and the rule stays
-too long late in an episode.
+Where we differ: the printed θ_t divides what is still to come by the whole of T, but only T − t − 1 steps remain to get
+it in. "corrected" divides by these. The printed θ_t is too low by the factor 1 − (t + 1)/T, and the rule stays too long
+late in an episode.
 
-When the rule holds at no step of a bout, what staying on would have paid is extrapolated with λ until it does, or until
-the episode ends (`mvt_censored`).
+If the rule does not leave at any step of a bout, the rewards of staying on are extrapolated with λ until it does, or
+until the episode ends (`mvt_censored`).
 """
 
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
+from jaxtyping import Bool, Float, Int
 
-from wane.foraging.curves import Curves, make_curves
-from wane.foraging.leaving import Stays, describe, stays
-from wane.foraging.trajectory import Columns, check_table, episode_numbers, group_columns, time_step
+from wane.foraging.curves import Curves, CurvesLike, RewardsLike, make_curves
+from wane.foraging.leaving import Stays, describe, table_stays
+from wane.foraging.trajectory import Columns, Values, check_table, episode_numbers, group_columns, time_step
 from wane.mdp import check_discount
+from wane.types import Scalar
 
 Form = Literal["paper", "literal", "corrected"]
 FORMS = ("paper", "literal", "corrected")
 ROUNDING = 1e-12
-"""differences below this fraction are rounding: a tie is no reason to leave"""
+"""Differences below this fraction are rounding. A tie is no reason to leave."""
+
+PerRow = Float[np.ndarray, " rows"]
+PerBout = Float[np.ndarray, " bouts"]
+Bouts = Int[np.ndarray, " bouts"]
 
 
-def threshold(average: Any, received: Any, step: Any, horizon: Any, discount: float = 1.0, form: Form = "paper") -> Any:
-    """θ_t at step t = 0, 1, …: leave when the next reward by staying is less. With no step left it is −∞.
+def threshold(
+    average: Values,
+    received: Values,
+    step: Values,
+    horizon: Values,
+    discount: Scalar = 1.0,
+    form: Form = "paper",
+) -> Float[np.ndarray, "..."]:
+    """θ_t at step t = 0, 1, …: leave if the next reward by staying is less. It is −∞ where no step remains.
 
     >>> threshold(average=6.0, received=1.0, step=1, horizon=50).item()
     0.1
     """
-    average, received, step, horizon = (np.asarray(a, float) for a in (average, received, step, horizon))
-    weight = discount ** (step + 1)
+    total, so_far, t, T = (np.asarray(value, float) for value in (average, received, step, horizon))
     if form == "literal":
-        weight = horizon
+        weight = T
     elif form == "paper":
-        weight = weight * horizon
+        weight = discount ** (t + 1) * T
     else:
-        left = np.maximum(horizon - step - 1, 0)
-        weight = weight * (left if discount == 1 else (1 - discount**left) / (1 - discount))
-    coming = average - received
-    coming = np.where(np.abs(coming) <= ROUNDING * np.abs(average), 0.0, coming)
-    coming, weight = np.broadcast_arrays(coming, weight)
-    return np.divide(coming, weight, out=np.full(coming.shape, -np.inf), where=weight > 0)
+        # Σ_{t < u < T} γᵘ = γ^(t+1) (1 + γ + … + γ^(steps_remaining − 1)), a geometric series.
+        steps_remaining = np.maximum(T - t - 1, 0)
+        series = steps_remaining if discount == 1 else (1 - discount**steps_remaining) / (1 - discount)
+        weight = discount ** (t + 1) * series
+    to_come = total - so_far
+    # R and R_t are sums in different orders. When nothing is to come, their difference is rounding of either sign,
+    # which must not decide whether the rule leaves a site that pays nothing.
+    to_come = np.where(np.abs(to_come) <= ROUNDING * np.abs(total), 0.0, to_come)
+    to_come, weight = np.broadcast_arrays(to_come, weight)
+    return np.divide(to_come, weight, out=np.full(to_come.shape, -np.inf), where=weight > 0)
 
 
 def mvt_leaving_times(
     table: pd.DataFrame,
-    lam: Any,
+    lam: CurvesLike,
     *,
-    discount: float = 1.0,
-    horizon: float | None = None,
-    average: float | None = None,
-    rewards: Any = None,
+    discount: Scalar = 1.0,
+    horizon: Scalar | None = None,
+    average: Scalar | None = None,
+    rewards: RewardsLike | None = None,
     by: Columns = (),
     form: Form = "paper",
 ) -> pd.DataFrame:
@@ -77,51 +93,43 @@ def mvt_leaving_times(
     - `discount`: γ per step; 1 is the ordinary theorem.
     - `horizon`: T in steps. By default the mean length of the episodes, so that R / T is the rate over all of them.
     - `average`: R. By default the mean over the episodes of the table.
-    - `rewards`: r̄ of the sites, one number or a dictionary. By default the next reward is judged from the last one,
-      see `wane.foraging.curves`; give r̄ if rewards come and go by chance.
-    - `by`: columns that tell apart episodes with the same number, as `["distance", "seed"]`. R and T are averaged
+    - `rewards`: r̄ of the sites, one number or a dictionary. By default the next reward is judged from the last one
+      (see `wane.foraging.curves`); give r̄ if rewards come and go by chance.
+    - `by`: columns that tell apart episodes with the same number, such as `["distance", "seed"]`. R and T are averaged
       within each of their groups.
     - `form`: which θ_t, see `wane.foraging.mvt`.
 
-    Returned are the `bouts`, with `mvt` (a time), `mvt_steps` and `mvt_censored` (it would stay to the episode's end).
+    Returns the `bouts` with three more columns: `mvt` (a time), `mvt_steps`, and `mvt_censored` (the rule would stay to
+    the end of the episode).
     """
     table = check_table(table, by=by)
-    rule = _rule(table, lam, discount, horizon, average, rewards, by, form)
-    steps, censored = rule.first_leaving()
+    rule = _make_rule(table, lam, discount, horizon, average, rewards, by, form)
+    steps, censored = rule.leave()
     return describe(table, by).assign(
-        mvt=rule.time_after(np.arange(len(steps)), steps), mvt_steps=steps, mvt_censored=censored
+        mvt=rule.time_of(np.arange(len(steps)), steps), mvt_steps=steps, mvt_censored=censored
     )
 
 
-def marginal_values(table: pd.DataFrame, lam: Any, *, beyond: int = 2, **settings: Any) -> pd.DataFrame:
-    """What the rule compares, step by step: the next reward by staying and θ_t; settings as in `mvt_leaving_times`.
+def marginal_values(table: pd.DataFrame, lam: CurvesLike, *, beyond: int = 2, **settings: Any) -> pd.DataFrame:
+    """What the rule compares, step by step: the next reward by staying, and θ_t.
 
-    Each bout is followed until `beyond` steps after both the agent and the rule have left, or until the episode ends;
-    where the agent was gone already (`observed` is false), the reward is what staying would have paid.
+    Each bout is followed until `beyond` steps after both the agent and the rule have left, or until the episode ends.
+    Where the agent was gone already (`observed` is false), the reward is what staying would have paid. The settings are
+    those of `mvt_leaving_times`. Raises ValueError if the table has no stay.
     """
     by = settings.get("by", ())
     found = mvt_leaving_times(table, lam, **settings)
-    rule = _rule(check_table(table, by=by), lam, **settings)
+    rule = _make_rule(check_table(table, by=by), lam, **settings)
     stayed = found["steps"].to_numpy()
     until = np.maximum(stayed, found["mvt_steps"].to_numpy()) + beyond
     parts, now = [], rule.arrive()
     while len(now.bout):
-        after, limit, ends = rule.compare(now)
-        seen = now.stayed < stayed[now.bout]
-        parts.append(
-            pd.DataFrame(
-                dict(
-                    row=now.bout,
-                    step=now.stayed + 1,
-                    time=rule.time_after(now.bout, now.stayed + 1),
-                    observed=seen,
-                    reward=now.paid,
-                    next_reward=after,
-                    threshold=limit,
-                )
-            )
-        )
-        now = rule.stay_on(now, after, ~ends & (now.stayed + 1 < until[now.bout]))
+        next_reward, theta, last = rule.compare(now)
+        step = now.elapsed + 1
+        columns = {"row": now.bout, "step": step, "time": rule.time_of(now.bout, step)}
+        columns |= {"observed": step <= stayed[now.bout], "reward": now.reward}
+        parts.append(pd.DataFrame(columns | {"next_reward": next_reward, "threshold": theta}))
+        now = rule.stay(now, next_reward, ~last & (step < until[now.bout]))
     if not parts:
         raise ValueError("no step of the table is at a site: is the column `site` empty everywhere?")
     long = pd.concat(parts).sort_values(["row", "step"], kind="stable")
@@ -129,96 +137,105 @@ def marginal_values(table: pd.DataFrame, lam: Any, *, beyond: int = 2, **setting
     return pd.concat([labels.reset_index(drop=True), long.drop(columns="row").reset_index(drop=True)], axis=1)
 
 
-class _Walk(NamedTuple):
-    """What the rule has to know of every row of a table."""
+class _Steps(NamedTuple):
+    """What the rule has to know about every row of a table."""
 
-    time: np.ndarray
-    reward: np.ndarray
-    step: np.ndarray
+    time: PerRow
+    reward: PerRow
+    step: Int[np.ndarray, " rows"]
     """t"""
-    size: np.ndarray
-    """steps of its episode"""
-    visits: np.ndarray
-    """to its site in this episode, this one included"""
-    received: np.ndarray
+    length: Int[np.ndarray, " rows"]
+    """The steps of its episode."""
+    visits: Int[np.ndarray, " rows"]
+    """The visits to its site in this episode, this one included."""
+    received: PerRow
     """R_t"""
-    average: np.ndarray
+    average: PerRow
     """R"""
-    horizon: np.ndarray
+    horizon: PerRow
     """T"""
 
 
 class _Now(NamedTuple):
-    """Bouts that go on, after so many steps beyond the first."""
+    """The bouts that the rule has not left yet, all of them equally many steps after their arrival."""
 
-    bout: np.ndarray
-    stayed: int
-    paid: np.ndarray
-    """r(s_t), seen or extrapolated"""
-    received: np.ndarray
-    """R_t, likewise"""
+    bout: Bouts
+    """The numbers of these bouts."""
+    elapsed: int
+    """Steps since the arrival."""
+    reward: PerBout
+    """r(s_t), observed or extrapolated."""
+    received: PerBout
+    """R_t, observed or extrapolated."""
 
 
 class _Rule(NamedTuple):
-    walk: _Walk
-    at: Stays
-    site: np.ndarray
-    """which of the curves each bout has"""
+    """The rule, ready to be applied to all bouts of a table side by side, one step after the other."""
+
+    steps: _Steps
+    stays: Stays
+    site: Bouts
+    """The row of `curves` for each bout."""
     curves: Curves
     discount: float
     form: Form
     time_step: float
 
     def arrive(self) -> _Now:
-        first = self.at.first
-        return _Now(np.arange(len(first)), 0, self.walk.reward[first], self.walk.received[first])
+        """All bouts, at their first step."""
+        row = self.stays.arrival
+        return _Now(np.arange(len(row)), 0, self.steps.reward[row], self.steps.received[row])
 
-    def compare(self, now: _Now) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def compare(self, now: _Now) -> tuple[PerBout, PerBout, Bool[np.ndarray, " bouts"]]:
         """The next reward by staying, θ_t, and whether this is the last step of the episode."""
-        walk, row = self.walk, self.at.first[now.bout]
-        step = walk.step[row] + now.stayed
-        after = self.curves.next_reward(self.site[now.bout], now.paid, walk.visits[row] + now.stayed)
-        limit = threshold(walk.average[row], now.received, step, walk.horizon[row], self.discount, self.form)
-        return after, limit, step + 1 == walk.size[row]
+        # Everything that counts steps or visits is known at the arrival and grows by one with every step of staying.
+        steps, row = self.steps, self.stays.arrival[now.bout]
+        t, visits = steps.step[row] + now.elapsed, steps.visits[row] + now.elapsed
+        next_reward = np.asarray(self.curves.next_reward(self.site[now.bout], now.reward, visits))
+        theta = threshold(steps.average[row], now.received, t, steps.horizon[row], self.discount, self.form)
+        return next_reward, theta, t + 1 == steps.length[row]
 
-    def stay_on(self, now: _Now, after: np.ndarray, which: np.ndarray) -> _Now:
-        """One step later, with some of the bouts: the agent's own step if it stayed, else what it would have been."""
-        bout, after, received, stayed = now.bout[which], after[which], now.received[which], now.stayed + 1
-        row = np.minimum(self.at.first[bout] + stayed, self.at.last[bout])
-        seen = row == self.at.first[bout] + stayed
-        weight = self.discount ** (self.walk.step[self.at.first[bout]] + stayed)
+    def stay(self, now: _Now, next_reward: PerBout, which: Bool[np.ndarray, " bouts"]) -> _Now:
+        """Some of the bouts, one step later: the agent's own step if it stayed, else what staying would have paid."""
+        bout, next_reward, received = now.bout[which], next_reward[which], now.received[which]
+        elapsed = now.elapsed + 1
+        arrival, departure = self.stays.arrival[bout], self.stays.departure[bout]
+        # Rows after the departure belong to another place: there the reward is extrapolated, and R_t with it.
+        observed = arrival + elapsed <= departure
+        row = np.where(observed, arrival + elapsed, departure)
+        weight = self.discount ** (self.steps.step[arrival] + elapsed)
         return _Now(
             bout,
-            stayed,
-            np.where(seen, self.walk.reward[row], after),
-            np.where(seen, self.walk.received[row], received + weight * after),
+            elapsed,
+            np.where(observed, self.steps.reward[row], next_reward),
+            np.where(observed, self.steps.received[row], received + weight * next_reward),
         )
 
-    def first_leaving(self) -> tuple[np.ndarray, np.ndarray]:
+    def leave(self) -> tuple[Bouts, Bool[np.ndarray, " bouts"]]:
         """Steps until the rule leaves, for each bout, and whether the episode ends before it does."""
         now = self.arrive()
         steps, censored = np.zeros(len(now.bout), int), np.zeros(len(now.bout), bool)
         while len(now.bout):
-            after, limit, ends = self.compare(now)
-            goes = after < limit - ROUNDING * np.abs(limit)
-            steps[now.bout], censored[now.bout] = now.stayed + 1, ends & ~goes
-            now = self.stay_on(now, after, ~(goes | ends))
+            next_reward, theta, last = self.compare(now)
+            leaves = next_reward < theta - ROUNDING * np.abs(theta)
+            steps[now.bout], censored[now.bout] = now.elapsed + 1, last & ~leaves
+            now = self.stay(now, next_reward, ~(leaves | last))
         return steps, censored
 
-    def time_after(self, bout: np.ndarray, steps: Any) -> np.ndarray:
-        """When the n-th step of a bout was, or would have been if the agent had stayed."""
-        row = self.at.first[bout] + steps - 1
-        beyond = np.maximum(row - self.at.last[bout], 0)
-        return self.walk.time[row - beyond] + beyond * self.time_step
+    def time_of(self, bout: Bouts, step: int | Bouts) -> PerBout:
+        """When the n-th step of a bout was (n = 1, 2, …), or would have been if the agent had stayed."""
+        row = self.stays.arrival[bout] + step - 1
+        beyond = np.maximum(row - self.stays.departure[bout], 0)
+        return self.steps.time[row - beyond] + beyond * self.time_step
 
 
-def _rule(
+def _make_rule(
     table: pd.DataFrame,
-    lam: Any,
-    discount: float = 1.0,
-    horizon: float | None = None,
-    average: float | None = None,
-    rewards: Any = None,
+    lam: CurvesLike,
+    discount: Scalar = 1.0,
+    horizon: Scalar | None = None,
+    average: Scalar | None = None,
+    rewards: RewardsLike | None = None,
     by: Columns = (),
     form: Form = "paper",
 ) -> _Rule:
@@ -226,33 +243,37 @@ def _rule(
     discount = float(check_discount(discount))
     if form not in FORMS:
         raise ValueError(f"form is one of {', '.join(FORMS)}, got {form!r}")
-    walk, at = _walk(table, by, discount, horizon, average), stays(table, by)
-    site, labels = pd.factorize(table["site"].iloc[at.first])
-    curves = make_curves(lam, rewards, labels.tolist(), int(walk.size.max()))
-    return _Rule(walk, at, site, curves, discount, form, time_step(table, by))
+    steps, stays = _make_steps(table, by, discount, horizon, average), table_stays(table, by)
+    site, labels = pd.factorize(table["site"].iloc[stays.arrival])
+    curves = make_curves(lam, rewards, labels.tolist(), int(steps.length.max()))
+    return _Rule(steps, stays, site, curves, discount, form, time_step(table, by))
 
 
-def _walk(table: pd.DataFrame, by: Columns, discount: float, horizon: float | None, average: float | None) -> _Walk:
+def _make_steps(
+    table: pd.DataFrame, by: Columns, discount: float, horizon: Scalar | None, average: Scalar | None
+) -> _Steps:
+    """What the rule has to know about every row of a checked table. Raises ValueError if R or T make no sense."""
     episode = episode_numbers(table, by)
     step = table.groupby(episode).cumcount().to_numpy()
-    worth = table["reward"] * discount**step
-    size = np.bincount(episode)
-    if horizon is not None and not size.max() <= horizon < np.inf:
+    discounted = table["reward"] * discount**step
+    length = np.bincount(episode)
+    if horizon is not None and not length.max() <= horizon < np.inf:
         raise ValueError(
-            f"horizon {horizon} is below the {size.max()} steps of the longest episode: T counts all of them"
+            f"horizon {horizon} is below the {length.max()} steps of the longest episode: T counts all of them"
         )
     if average is not None and not np.isfinite(average):
         raise ValueError(f"average is R, a finite number, got {average}")
+    # R and T are means over the episodes of a group, written back to every row of the group.
     group = table.groupby(group_columns(by), sort=False).ngroup().to_numpy() if by else np.zeros(len(table), int)
-    episodes = pd.DataFrame({"total": worth.groupby(episode).sum(), "size": size})
-    means = episodes.groupby(group[step == 0]).mean().to_numpy()[group].T
-    return _Walk(
+    episodes = pd.DataFrame({"total": discounted.groupby(episode).sum(), "length": length})
+    mean_total, mean_length = episodes.groupby(group[step == 0]).mean().to_numpy()[group].T
+    return _Steps(
         table["time"].to_numpy(),
         table["reward"].to_numpy(),
         step,
-        size[episode],
+        length[episode],
         table.groupby([episode, pd.factorize(table["site"])[0]]).cumcount().to_numpy() + 1,
-        worth.groupby(episode).cumsum().to_numpy(),
-        means[0] if average is None else np.full(len(table), float(average)),
-        means[1] if horizon is None else np.full(len(table), float(horizon)),
+        discounted.groupby(episode).cumsum().to_numpy(),
+        mean_total if average is None else np.full(len(table), float(average)),
+        mean_length if horizon is None else np.full(len(table), float(horizon)),
     )

@@ -4,64 +4,71 @@ The paper suggests (section 6) that too large a λ̂ may explain why animals ove
 depends on what the agent is told:
 
 - "plan" is told nothing. It follows the plan that would be best if λ̂ were true, over (state × its own visit counts).
-- "imagine" is told nothing either: GPI over the ways to each site with Φ_λ̂, on what λ̂ says its visits have left.
-- "gpi" is the paper's agent: the same, but told at every step what is left of every reward.
+- "imagine" is told nothing either. It is GPI over the ways to each site with Φ_λ̂, and it computes with λ̂ what remains
+  after its own visits.
+- "gpi" is the paper's agent: the same, but it is told at every step what remains of every reward.
 
-The first two overstay when λ̂ is too large, for λ̂ = 1 without end. The paper's agent does the opposite: above the true
-λ it leaves the earlier, the larger its λ̂. It knows what is left here, and is wrong only about what comes after, where
-a larger λ̂ favours the fuller patch elsewhere.
+The first two overstay when λ̂ is too large, and for λ̂ = 1 they never leave. The paper's agent does the opposite: above
+the true λ, it leaves the earlier, the larger its λ̂ is. It knows what remains at its site, and it is wrong only about
+what comes after, where a larger λ̂ favours the fuller patch elsewhere.
 """
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pandas as pd
+from jaxtyping import Array, Float, Int
 
 from wane.agents import gpi
-from wane.agents.episode import Episode, play
+from wane.agents.common.policy import Policy, no_draws
+from wane.agents.common.rollout import Episode, play
+from wane.agents.planner import Memory, follow, plan
 from wane.depletion import Geometric, check_range
 from wane.foraging.leaving import bouts
-from wane.foraging.optimal import follow, plan
-from wane.foraging.trajectory import table_from_rollout
+from wane.foraging.optimal import Start
+from wane.foraging.trajectory import Values, table_from_rollout
+from wane.types import AnyArray, Scalar
 from wane.worlds.catalog import shortest_paths
 from wane.worlds.world import World
 
 Agent = Literal["plan", "imagine", "gpi"]
 AGENTS = ("plan", "imagine", "gpi")
+Beliefs = Float[np.ndarray, " beliefs"]
 
 
 def overstaying(
     world: World,
-    believed: Any,
+    believed: Values,
     *,
     agent: Agent = "plan",
-    policies: Any = None,
-    start: Any = None,
+    policies: Sequence[Values] | np.ndarray | None = None,
+    start: Start = None,
     tolerance: float = 1e-4,
 ) -> pd.DataFrame:
     """One row for each λ̂ and each site the agent goes to: the steps of its first stay, and how many more than optimal.
 
-    `censored`: the episode ends there, it would stay longer. `optimal` is missing for sites that the optimal policy
-    does not go to. `value` and `optimal_value` are the discounted returns of the episode: what the wrong belief costs.
-    `policies` for GPI are by default the shortest ways to each site. `tolerance` is that of `wane.optimum`.
+    `censored` means that the episode ends there: the agent would stay longer. `optimal` is missing for sites to which
+    the optimal policy does not go. `value` and `optimal_value` are the discounted returns of the episode: what the
+    wrong belief costs. `policies` for GPI are by default the shortest ways to each site. `tolerance` is that of
+    `wane.optimum`.
     """
     if agent not in AGENTS:
         raise ValueError(f"agent is one of {', '.join(AGENTS)}, got {agent!r}")
-    believed = np.atleast_1d(np.asarray(believed, float))
-    check_range("believed", believed, 0, 1, "λ̂ is the fraction of a reward that a visit leaves, as the agent thinks")
+    beliefs = np.atleast_1d(np.asarray(believed, float))
+    check_range("believed", beliefs, 0, 1, "λ̂ is the fraction of a reward that a visit leaves, as the agent thinks")
     if world.slip or (start is None and np.count_nonzero(world.start) > 1):
         raise ValueError("overstaying follows one certain episode: take a world with slip=0, and name its start")
-    world, key = dataclasses.replace(world, threshold=None), jax.random.key(0)
-    best = follow(key[None], world, plan(world, tolerance=tolerance), start)
+    world = dataclasses.replace(world, threshold=None)
+    best = _follow_plans(world, [None], start, tolerance)
     if agent == "plan":
-        played = [follow(key[None], world, plan(world, Geometric(lam), tolerance=tolerance), start) for lam in believed]
-        episodes = jax.tree_util.tree_map(lambda *parts: np.concatenate(parts), *played)
+        episodes = _follow_plans(world, [Geometric(lam) for lam in beliefs], start, tolerance)
     else:
-        episodes = _compose(key, world, believed, agent == "gpi", policies, start)
-    found = _first_stays(world, episodes, believed)
+        episodes = _compose(world, beliefs, agent == "gpi", policies, start)
+    found = _first_stays(world, episodes, beliefs)
     optimal = _first_stays(world, best, np.full(1, np.nan)).set_index("site")
     found["optimal"] = found["site"].map(optimal["steps"])
     found["overstay"] = found["steps"] - found["optimal"]
@@ -70,30 +77,51 @@ def overstaying(
     ]
 
 
-def _compose(key: jax.Array, world: World, believed: np.ndarray, told: bool, policies: Any, start: Any) -> Episode:
-    """GPI episodes, one for each belief."""
+def _follow_plans(world: World, beliefs: Sequence[Geometric | None], start: Start, tolerance: float) -> Episode:
+    """One episode of the plan for each belief; None stands for the world's own depletion."""
+    keys = jax.random.key(0)[None]
+    played = [follow(keys, world, plan(world, belief, tolerance=tolerance), start) for belief in beliefs]
+    return jax.tree_util.tree_map(lambda *parts: jnp.concatenate(parts), *played)
+
+
+def _compose(
+    world: World, beliefs: Beliefs, told: bool, policies: Sequence[Values] | np.ndarray | None, start: Start
+) -> Episode:
+    """One episode of GPI for each belief, told what remains of the rewards or imagining it."""
     if policies is None:
-        policies = [shortest_paths(world.map, site, world.n_actions) for site in world.sites]
-    phis = np.stack([gpi.representations(world, policies, Geometric(lam)) for lam in believed])
+        policies = [shortest_paths(world.map, int(site), world.n_actions) for site in world.sites]
+    phis = np.stack([gpi.representations(world, policies, Geometric(lam)) for lam in beliefs])
 
-    def imagine(phi, lam):
-        def act(visits, cell, left, draws):
-            return gpi.act(phi[:, cell], world.rewards * Geometric(lam).worth(visits))
+    def episode(phi: Any, lam: Any) -> Episode:
+        policy = gpi.composed(phi, world) if told else imagining(phi, lam, world)
+        return play(jax.random.key(0), world, policy, start=start)[1]
 
-        def count(visits, step, draws):
-            return visits + (jnp.asarray(world.sites) == (step.next_cell if world.timing == "arrival" else step.cell))
-
-        return play(key, world, act, jnp.zeros(world.n_sites, int), count, start=start)[1]
-
-    episode = (lambda phi, lam: gpi.rollout(key, world, phi, start)) if told else imagine
-    return jax.jit(jax.vmap(episode))(phis, believed)
+    return jax.jit(jax.vmap(episode))(phis, beliefs)
 
 
-def _first_stays(world: World, episodes: Episode, believed: np.ndarray) -> pd.DataFrame:
+def imagining(phi: Float[AnyArray, "policies states actions sites"], lam: Scalar, world: World) -> Policy:
+    """GPI that is not told what remains of the rewards, but computes it with λ̂ = `lam` from its own visits."""
+    sites, on_departure = jnp.asarray(world.sites), world.timing == "departure"
+
+    def act(params: Any, memory: Memory, cell: Int[Array, ""], key: None) -> tuple[Int[Array, ""], Memory, None]:
+        phi, lam, rewards = params
+        # Where a world pays on arrival, the present visit was paid, but the start was not arrived at. Where a world
+        # pays on departure, the present visit is paid by the coming step, so it counts from then on.
+        visits = memory.visits + ((sites == cell) & (on_departure | (memory.time > 0)))
+        paid = memory.visits if on_departure else visits
+        action = gpi.greedy_action(phi[:, cell], rewards * Geometric(lam).worth(paid))
+        return action, Memory(memory.time + 1, visits), None
+
+    params = jnp.asarray(phi), jnp.asarray(lam), jnp.asarray(world.rewards)
+    fresh = Memory(jnp.zeros((), jnp.int32), jnp.zeros(world.n_sites, jnp.int32))
+    return Policy(act, params, fresh, draw=no_draws, observation="index")
+
+
+def _first_stays(world: World, episodes: Episode, beliefs: Beliefs) -> pd.DataFrame:
     """The first stay at each site, for each episode."""
     table = table_from_rollout(world, episodes.cells, episodes.rewards)
-    first = bouts(table).drop_duplicates(["episode", "site"]).reset_index(drop=True)
-    number = first["episode"].to_numpy(int)
-    return first[["site", "steps", "censored"]].assign(
-        believed=believed[number], value=np.asarray(episodes.value, float)[number]
+    stays = bouts(table).drop_duplicates(["episode", "site"]).reset_index(drop=True)
+    number = stays["episode"].to_numpy(int)
+    return stays[["site", "steps", "censored"]].assign(
+        believed=beliefs[number], value=np.asarray(episodes.value, float)[number]
     )

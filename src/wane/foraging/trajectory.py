@@ -1,13 +1,13 @@
-"""Trajectory tables: where an agent or an animal was at every step, and what it got there.
+"""Trajectory tables: where an agent or an animal was at every step, and what it received there.
 
-One row is one step. Four columns are needed, all others are kept as they are:
+One row is one step. A table needs four columns, and all others are kept as they are:
 
 | column | what it holds |
 | --- | --- |
 | episode | a label: episode, trial, session |
 | time | a number that grows by the same step from row to row |
-| site | the patch it is in, a label or a whole number; empty, NaN or −1 while it is in none |
-| reward | what it received at this step, 0 where nothing |
+| site | the patch where it is, a label or a whole number; empty, NaN or −1 while it is in none |
+| reward | what it received at this step, 0 if nothing |
 
 Steps between patches are rows too: the marginal value theorem is about the rate of reward over all of the time. Where
 several animals or seeds share episode numbers, `by` names the columns that tell them apart.
@@ -23,17 +23,24 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from jaxtyping import Float, Int
 
+from wane.types import AnyArray, Scalar
 from wane.worlds.world import World
 
 COLUMNS = ("episode", "time", "site", "reward")
+"""The columns that every trajectory table has."""
 NOWHERE = -1
+"""The site of a step that is at no site."""
 JITTER = 0.1
-"""how much a time step may differ from the usual one, as a fraction of it: times written with few digits do"""
+"""How much a time step may differ from the usual one, as a fraction of it. Times with few digits do differ."""
 
 Columns = str | Sequence[str]
+"""The name of a column, or several."""
+Values = AnyArray | Scalar | str | Sequence
+"""What NumPy can turn into an array: an array, one value, a list, a list of lists."""
 Where = Callable[[int], str]
-"""how to name the i-th row to whoever has to mend it"""
+"""Names the i-th row in an error message."""
 
 
 def read_csv(
@@ -41,73 +48,82 @@ def read_csv(
 ) -> pd.DataFrame:
     """A trajectory table from a CSV file, checked.
 
-    `columns` says what the needed columns are called in the file, where they are called otherwise:
-    `columns={"site": "patch_id", "episode": "trial"}`. Text is only read as text and numbers; nothing in the file can
-    be executed.
+    `columns` maps a needed column to its name in the file, where the two differ:
+    `columns={"site": "patch_id", "episode": "trial"}`. The file is read as text and numbers only; nothing in it can be
+    executed. Raises ValueError if the file is not such a table.
     """
     path, renamed = Path(path), dict(columns or {})
     for name in renamed:
         if name not in COLUMNS:
             raise ValueError(f"columns names {name!r}: its keys are the needed columns, {', '.join(COLUMNS)}")
     how: dict[str, Any] = dict(sep=separator, skipinitialspace=True, encoding="utf-8-sig")
-    try:
-        # As written, to be read below: a patch may be called NA, and numbers are to be exact.
-        table = pd.read_csv(path, dtype=str, keep_default_na=False, **how)
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path} is not UTF-8 text ({error.reason}): save it as CSV with encoding UTF-8") from error
-    except (pd.errors.EmptyDataError, pd.errors.ParserError) as error:
-        raise ValueError(f"{path} is not a table of comma-separated values: {error}") from error
-    if len(table.columns) == 1 and any(mark in str(table.columns[0]) for mark in ";,\t"):
-        raise ValueError(f'{path} is not separated by {separator!r}: pass separator=";" or separator="\\t"')
-    if not isinstance(table.index, pd.RangeIndex):
-        raise ValueError(f"{path} has rows with more entries than its first line: name every column there")
+    table = _read_text(path, how)
     for name, given in renamed.items():
         if given not in table:
             raise ValueError(f"{path} has no column {given!r} for {name}: there are {', '.join(table.columns)}")
     needed = [renamed.get(name, name) for name in COLUMNS]
     table = table.assign(**{name: table[name].str.strip() for name in needed if name in table})
-    others = [name for name in table if name not in needed]
+    others = [name for name in table.columns.tolist() if name not in needed]
     table[others] = pd.read_csv(path, usecols=others, **how)[others] if others else table[others]
     table = table.rename(columns={given: name for name, given in renamed.items()})
     return _checked(table, group_columns(by), lambda i: f"row {i + 1} of {path}")
 
 
-def check_table(table: pd.DataFrame, *, by: Columns = ()) -> pd.DataFrame:
-    """A tidy copy: labels are whole numbers or text (missing in `site`: in no patch), each episode in one piece.
+def _read_text(path: Path, how: Mapping[str, Any]) -> pd.DataFrame:
+    """The file with every entry as text."""
+    try:
+        # The needed columns stay as they are written until `_checked` reads them: a patch may be called NA, and
+        # numbers are to be exact.
+        table = pd.read_csv(path, dtype=str, keep_default_na=False, **how)
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is not UTF-8 text ({error.reason}): save it as CSV with encoding UTF-8") from error
+    except (pd.errors.EmptyDataError, pd.errors.ParserError) as error:
+        raise ValueError(f"{path} is not a table of comma-separated values: {error}") from error
+    if len(table.columns) == 1 and any(separator in str(table.columns[0]) for separator in ";,\t"):
+        raise ValueError(f'{path} is not separated by {how["sep"]!r}: pass separator=";" or separator="\\t"')
+    if not isinstance(table.index, pd.RangeIndex):
+        raise ValueError(f"{path} has rows with more entries than its first line: name every column there")
+    return table
 
-    Every function of `wane.foraging` that takes a table begins with this, so there is no need to call it first.
+
+def check_table(table: pd.DataFrame, *, by: Columns = ()) -> pd.DataFrame:
+    """A tidy copy of a table: labels are whole numbers or text, and the rows of each episode follow each other.
+
+    `site` is missing where the step is in no patch. Every function of `wane.foraging` that takes a table calls this, so
+    there is no need to call it before. Raises ValueError or TypeError with the row and the cure.
     """
     if not isinstance(table, pd.DataFrame):
         raise TypeError(f"a trajectory table is a pandas DataFrame, got {type(table).__name__}")
     return _checked(table, group_columns(by), lambda i: f"row {table.index[i]}")
 
 
-def table_from_rollout(world: World, cells: Any, rewards: Any, *, lengths: Any = None, **columns: Any) -> pd.DataFrame:
+def table_from_rollout(
+    world: World, cells: Values, rewards: Values, *, lengths: Values | None = None, **columns: Values
+) -> pd.DataFrame:
     """A trajectory table from episodes in a world: `cells` (episodes, steps + 1) and `rewards` (episodes, steps).
 
-    A site is the number of its place in `world.sites`. Time counts as in the world's returns: a reward paid on arrival
-    comes at 1, 2, … with the cell that was entered, one paid at departure at 0, 1, … with the cell that was left.
-    `lengths` are the steps after which each episode ended, if some ended early. Further `columns` are one value for
-    all, or one for each episode: `table_from_rollout(world, cells, rewards, distance=4, seed=seeds)`.
+    The site of a row is its place in `world.sites`. Time counts as in the world's returns: a reward that is paid on
+    arrival comes at 1, 2, … with the cell that the agent enters, a reward that is paid on departure comes at 0, 1, …
+    with the cell that it leaves. `lengths` are the steps after which each episode ended, if some ended early. Further
+    `columns` are one value for all, or one for each episode:
+    `table_from_rollout(world, cells, rewards, distance=4, seed=seeds)`.
     """
-    cells, rewards = np.atleast_2d(np.asarray(cells)), np.atleast_2d(np.asarray(rewards, float))
-    n, steps = rewards.shape
-    if cells.shape != (n, steps + 1):
+    places, paid = np.atleast_2d(np.asarray(cells)), np.atleast_2d(np.asarray(rewards, float))
+    n, steps = paid.shape
+    if places.shape != (n, steps + 1):
         raise ValueError(
-            f"cells has shape {cells.shape} and rewards {rewards.shape}: give cells (episodes, steps + 1), the start "
+            f"cells has shape {places.shape} and rewards {paid.shape}: give cells (episodes, steps + 1), the start "
             "included, and rewards (episodes, steps)"
         )
-    if cells.dtype.kind not in "iu" or np.any((cells < 0) | (cells >= world.n_states)):
+    if places.dtype.kind not in "iu" or np.any((places < 0) | (places >= world.n_states)):
         raise ValueError(f"cells must be state numbers from 0 to {world.n_states - 1}, the agent's place at each step")
-    late = world.timing == "arrival"
-    site_of = np.full(world.n_states, NOWHERE)
-    site_of[world.sites] = np.arange(world.n_sites)
+    on_arrival = world.timing == "arrival"
     table = pd.DataFrame(
         {
             "episode": np.repeat(np.arange(n), steps),
-            "time": np.tile(np.arange(steps) + late, n),
-            "site": site_of[cells[:, 1:] if late else cells[:, :-1]].ravel(),
-            "reward": rewards.ravel(),
+            "time": np.tile(np.arange(steps) + on_arrival, n),
+            "site": site_numbers(world, places[:, 1:] if on_arrival else places[:, :-1]).ravel(),
+            "reward": paid.ravel(),
         }
     )
     for name, value in columns.items():
@@ -119,12 +135,19 @@ def table_from_rollout(world: World, cells: Any, rewards: Any, *, lengths: Any =
     return check_table(table)
 
 
+def site_numbers(world: World, cells: Int[np.ndarray, "*steps"]) -> Int[np.ndarray, "*steps"]:
+    """For each state number the place of its site in `world.sites`, −1 where the state is no site."""
+    numbers = np.full(world.n_states, NOWHERE)
+    numbers[world.sites] = np.arange(world.n_sites)
+    return numbers[cells]
+
+
 def group_columns(by: Columns) -> list[str]:
     """`by` as a list of names."""
     return [by] if isinstance(by, str) else list(by)
 
 
-def episode_numbers(table: pd.DataFrame, by: Columns) -> np.ndarray:
+def episode_numbers(table: pd.DataFrame, by: Columns) -> Int[np.ndarray, " rows"]:
     """0, 1, … for the episodes of a checked table, row by row."""
     return table.groupby([*group_columns(by), "episode"], sort=False).ngroup().to_numpy()
 
@@ -132,11 +155,16 @@ def episode_numbers(table: pd.DataFrame, by: Columns) -> np.ndarray:
 def time_step(table: pd.DataFrame, by: Columns) -> float:
     """The time from one row of an episode to the next, in a checked table."""
     number = episode_numbers(table, by)
-    gaps = np.diff(table["time"].to_numpy())[number[1:] == number[:-1]]
-    return float(np.median(gaps)) if len(gaps) else 1.0
+    return _usual(np.diff(table["time"].to_numpy())[number[1:] == number[:-1]])
+
+
+def _usual(time_steps: Float[np.ndarray, " steps"]) -> float:
+    """The median of the time steps, which few bad rows cannot change; 1 if there are none."""
+    return float(np.median(time_steps)) if len(time_steps) else 1.0
 
 
 def _checked(table: pd.DataFrame, by: list[str], where: Where) -> pd.DataFrame:
+    """`check_table`, with `where` to name the row of an error."""
     for name in [*COLUMNS, *by]:
         if name not in table:
             cure = f'rename one, table.rename(columns={{"…": "{name}"}}), or read_csv(…, columns={{"{name}": "…"}})'
@@ -162,18 +190,18 @@ def _checked(table: pd.DataFrame, by: list[str], where: Where) -> pd.DataFrame:
     return table
 
 
-def _check_times(table: pd.DataFrame, number: np.ndarray, by: list[str], where: Where) -> None:
-    """Times grow by the same step in every episode."""
+def _check_times(table: pd.DataFrame, number: Int[np.ndarray, " rows"], by: list[str], where: Where) -> None:
+    """Raises ValueError unless times grow by the same step in every episode."""
     time = table["time"].to_numpy()
     inside = np.flatnonzero(number[1:] == number[:-1])
-    gap = time[inside + 1] - time[inside]
-    usual = float(np.median(gap)) if len(gap) else 1.0
+    time_steps = time[inside + 1] - time[inside]
+    usual = _usual(time_steps)
     shared = f"where several animals or seeds share episode numbers, name their columns, by=[…] (now {by})"
     for bad, cure in (
-        (gap == 0, f"the same: give one row a step; {shared}"),
-        (gap < 0, f"an earlier one: sort the table, table.sort_values({[*by, 'episode', 'time']}); {shared}"),
+        (time_steps == 0, f"the same: give one row a step; {shared}"),
+        (time_steps < 0, f"an earlier one: sort the table, table.sort_values({[*by, 'episode', 'time']}); {shared}"),
         (
-            np.abs(gap - usual) > JITTER * usual,
+            np.abs(time_steps - usual) > JITTER * usual,
             f"not one step of {usual:g} later: give a row for every step, also for those between patches (site empty, "
             "reward 0)",
         ),
@@ -187,7 +215,7 @@ def _check_times(table: pd.DataFrame, number: np.ndarray, by: list[str], where: 
 
 
 def _numbers(values: pd.Series, where: Where, what: str) -> pd.Series:
-    """Finite floats."""
+    """The values as finite floats. Raises ValueError with the row of one that is not; `what` says what it should be."""
     numbers = np.array([_float(value) for value in values] if values.dtype.kind not in "biuf" else values, float)
     bad = ~np.isfinite(numbers)
     if bad.any():
@@ -197,6 +225,7 @@ def _numbers(values: pd.Series, where: Where, what: str) -> pd.Series:
 
 
 def _float(value: Any) -> float:
+    """The value as a number, NaN if it is none."""
     try:
         return float(value)
     except (TypeError, ValueError):
@@ -204,7 +233,10 @@ def _float(value: Any) -> float:
 
 
 def _labels(values: pd.Series, where: Where, nowhere: bool = False) -> pd.Series:
-    """Whole numbers if all of them are, else text; missing or empty, and −1 for `nowhere`, become missing."""
+    """The labels as whole numbers if all of them are, else as text.
+
+    Missing and empty ones become missing, and with `nowhere` also −1. Raises ValueError with the row of any other.
+    """
     codes, found = pd.factorize(values.astype(object))
     blank = {"", NOWHERE, str(NOWHERE)} if nowhere else {""}
     known = [label for label in found if label not in blank]
@@ -220,7 +252,7 @@ def _labels(values: pd.Series, where: Where, nowhere: bool = False) -> pd.Series
 
 
 def _whole(label: Any) -> int | None:
-    """A label as a whole number, if it is one; text must be nothing else ("07" is a name)."""
+    """The label as a whole number if it is one, else None. Text counts only in its plain form: "07" is a name."""
     if isinstance(label, str):
         digits = label.removeprefix("-")
         return int(label) if digits.isascii() and digits.isdigit() and str(int(label)) == label else None

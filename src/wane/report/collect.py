@@ -1,35 +1,39 @@
-"""Reads run folders: ROOT/SCALE/NAME/, with run.json, claims.json, results.parquet, a figure and films.
+"""Reads run folders, which lie at ROOT/SCALE/NAME or ROOT/SCALE/NAME+setting=value.
 
-They are data. Nothing in them is executed, no module is imported by a name found there, and no file outside of a
-folder is opened. What is damaged or missing is named in `Run.problems`; the rest of the run is still used.
+A folder holds run.json (settings, texts, versions, cost, checksums of all files), claims.json, one TABLE.parquet for
+each table, a figure, films, and saved agents. All of it is data: nothing in a folder is executed, no module is imported
+by a name found there, and no file outside of the folder is opened. `Run.problems` names what is damaged or missing,
+and the rest of the run is still used.
 """
 
+import dataclasses
 import json
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from wane.experiments import NAMES
-from wane.report.pictures import Picture, PictureError, figure, raster
-from wane.report.words import command
+from wane.report.checks import AGENT_FILES, read_claims, read_record, verify_files
+from wane.report.pictures import Picture, PictureError, read_figure, read_raster
+from wane.report.words import command, evaluate_command
 
 SCALES = ("paper", "quick")
-"""in the order of the report"""
-VERDICTS = ("holds", "fails", "not run")
+"""The scales, in the order of the report."""
 
-_NEEDED = {
-    "experiment": str,
-    "settings": dict,
-    "changed": dict,
-    "versions": dict,
-    "device": str,
-    "seconds": float,
-    "finished": str,
-    "files": list,
-}
-_OPTIONAL = {"commit": str, "launcher": str, "peak_memory": float, "films": dict}
+
+@dataclass(frozen=True)
+class Texts:
+    """What a run folder tells about its experiment, in words."""
+
+    title: str
+    source: str = ""
+    """The figure, table or section of the paper, or "beyond the paper"."""
+    summary: str = ""
+    """What the paper states, or the question that is asked."""
+    differences: str = ""
+    """Where the experiment differs from the paper, and why."""
+    paper_cost: str = ""
+    """What the paper says that the experiment cost."""
 
 
 @dataclass(frozen=True)
@@ -40,38 +44,58 @@ class Run:
     experiment: str
     scale: str
     record: Mapping[str, Any]
-    """run.json, without the fields that are not what they should be"""
+    """The content of run.json, without the fields that have a wrong type."""
     claims: tuple[Mapping[str, Any], ...] = ()
     figure: Picture | None = None
     films: tuple[Picture, ...] = ()
+    agents: tuple[str, ...] = ()
+    """The names of the saved agents whose files are whole."""
     problems: tuple[str, ...] = ()
+    """Sentences that say what is damaged or missing."""
 
     @property
     def changed(self) -> Mapping[str, Any]:
-        """Settings that differ from the scale's own."""
+        """The settings that are not those of the scale, by dotted names."""
         return self.record.get("changed", {})
 
     @property
     def is_standard(self) -> bool:
-        """Whether it is whole and has the scale's own settings."""
+        """Whether the run is whole and has the settings of its scale."""
         return not self.changed and not self.problems
 
     @property
+    def texts(self) -> Texts | None:
+        """What the run tells about its experiment, or None if run.json has no title."""
+        known = {field.name for field in dataclasses.fields(Texts)}
+        found = {name: text for name, text in self.record.get("texts", {}).items() if name in known}
+        return Texts(**found) if found.get("title") else None
+
+    @property
     def command(self) -> str:
+        """The command that repeats the run."""
         return command(self.experiment, self.scale, self.changed)
+
+    @property
+    def evaluate_commands(self) -> dict[str, str]:
+        """The command that plays each of the saved agents, by the agent's name."""
+        return {name: evaluate_command(self.folder, name) for name in self.agents}
 
 
 def collect(*roots: str | Path) -> list[Run]:
-    """Every run below some folders, or that is one of them, in the order of the report; no folder, no runs.
+    """Returns the runs below some folders, or in them, in the order of the report. A root may be missing.
 
-    Of whole runs with the same settings the one below the first root is taken. Damaged ones all stay, to be named.
+    Several whole runs may have the same experiment, scale and settings: the one below the earliest root is returned.
+    Damaged runs are all returned, so that the report can name them.
     """
+    # Experiments import pandas and matplotlib. Whoever only imports the report does not wait for them.
+    from wane.experiments import NAMES
+
     runs: dict[Any, Run] = {}
     for root in map(Path, roots):
         for folder in _folders(root):
             run = read(folder)
             runs.setdefault(_identity(run), run)
-    return sorted(runs.values(), key=_place)
+    return sorted(runs.values(), key=lambda run: _place(run, NAMES))
 
 
 def _folders(root: Path) -> list[Path]:
@@ -88,107 +112,59 @@ def _identity(run: Run) -> Any:
     return run.experiment, run.scale, json.dumps(run.changed, sort_keys=True)
 
 
-def _place(run: Run) -> tuple[Any, ...]:
-    """Registered experiments in their order, then others; paper before quick; changed and damaged runs last."""
-    known = run.experiment in NAMES
-    place = NAMES.index(run.experiment) if known else len(NAMES)
+def _place(run: Run, names: tuple[str, ...]) -> tuple[Any, ...]:
+    """A key to sort by: registered experiments come first, paper before quick, changed and damaged runs last."""
+    place = names.index(run.experiment) if run.experiment in names else len(names)
     changed = json.dumps(run.changed, sort_keys=True) if run.changed else ""
     return place, run.experiment, SCALES.index(run.scale), changed, bool(run.problems)
 
 
 def read(folder: Path) -> Run:
-    """One run folder: SCALE/NAME, or SCALE/NAME+field=value."""
+    """Reads one run folder. Raises ValueError if the folder above it is not named after a scale."""
     place = folder.absolute()
     name, scale = place.name.split("+")[0], place.parent.name
     if scale not in SCALES:
-        raise ValueError(f"{folder} is no run folder: its place is in a folder named {' or '.join(SCALES)}")
+        raise ValueError(
+            f"{folder} is not a run folder: a run folder lies in a folder that is named {' or '.join(SCALES)}"
+        )
     if not (folder / "run.json").is_file():
         resume = f"{command(name, scale, {})} --resume"
-        return Run(folder, name, scale, {}, problems=(f"no run.json: still at work, or stopped; go on with {resume}",))
+        settings = " and the settings that the folder's name shows" if "+" in place.name else ""
+        problem = f"There is no run.json: the run is still working or was stopped. Continue it with {resume}{settings}."
+        return Run(folder, name, scale, {}, problems=(problem,))
     problems: list[str] = []
-    record = _record(folder, problems)
-    claims = _claims(folder, problems)
-    picture = None
-    try:
-        picture = figure(folder)
-    except PictureError as error:
-        problems.append(str(error))
-    films = _films(folder, record.get("films", {}), problems)
-    problems += [f"{name} is missing" for name in _missing(folder, record) if f"{name} is missing" not in problems]
-    return Run(folder, record.get("experiment", name), scale, record, claims, picture, films, tuple(problems))
-
-
-def _json(path: Path, kind: type, problems: list[str]) -> Any:
-    try:
-        content = json.loads(path.read_text("utf-8"))
-    except FileNotFoundError:
-        problems.append(f"{path.name} is missing")
-    except (OSError, ValueError, RecursionError) as error:
-        problems.append(f"{path.name} cannot be read ({error})")
-    else:
-        if isinstance(content, kind):
-            return content
-        problems.append(f"{path.name} holds a {type(content).__name__} where a {kind.__name__} belongs")
-    return kind()
-
-
-def _record(folder: Path, problems: list[str]) -> dict[str, Any]:
-    found = _json(folder / "run.json", dict, problems)
-    if not found:
-        return {}
-    record = {name: value for name, value in found.items() if _fits(value, (_NEEDED | _OPTIONAL).get(name, object))}
-    lost = [name for name in _NEEDED if name not in record]
-    lost += [name for name in _OPTIONAL if found.get(name) is not None and name not in record]
-    problems += [f"run.json has no usable {name!r}" for name in lost]
-    return record
-
-
-def _fits(value: Any, kind: type) -> bool:
-    if kind is float:
-        return _is_number(value) and 0 <= value < math.inf
-    return isinstance(value, kind)
-
-
-def _is_number(value: Any) -> bool:
-    """One that can be printed: JSON's integers may be larger than any float."""
-    return isinstance(value, float) or (isinstance(value, int) and abs(value) < 2**1000)
-
-
-def _claims(folder: Path, problems: list[str]) -> tuple[Mapping[str, Any], ...]:
-    claims = _json(folder / "claims.json", list, problems)
-    good = [claim for claim in claims if _is_claim(claim)]
-    if len(good) < len(claims):
-        problems.append(f"claims.json: {len(claims) - len(good)} of {len(claims)} entries are no claims with a verdict")
-    return tuple(good)
-
-
-def _is_claim(claim: Any) -> bool:
-    if not isinstance(claim, dict) or claim.get("verdict") not in VERDICTS:
-        return False
-    if not all(isinstance(claim.get(key), str) for key in ("name", "statement", "detail")):
-        return False
-    ends = claim.get("interval", ())
-    numbers = [claim.get("estimate"), *(ends if isinstance(ends, list) else ())]
-    return (ends is None or len(numbers) == 3) and all(
-        _is_number(value) or (value is None and claim["verdict"] == "not run") for value in numbers
+    record = read_record(folder, problems)
+    files = verify_files(folder, record, problems)
+    return Run(
+        folder,
+        record.get("experiment", name),
+        scale,
+        record,
+        claims=read_claims(files["claims.json"], problems) if "claims.json" in files else (),
+        figure=_figure(files, problems) if "files" in record else None,
+        films=_films(files, record.get("films", {}), problems),
+        agents=tuple(
+            agent
+            for agent in record.get("agents", ())
+            if all(f"agents/{agent}/{file}" in files for file in AGENT_FILES)
+        ),
+        problems=tuple(problems),
     )
 
 
-def _films(folder: Path, titles: Mapping[str, Any], problems: list[str]) -> tuple[Picture, ...]:
-    """The GIFs, those with a title first and in their order."""
-    found = {path.name: path for path in sorted(folder.glob("*.gif"))}
-    problems += [f"{name} is missing" for name in titles if name not in found]
-    names = [name for name in titles if name in found] + [name for name in found if name not in titles]
+def _figure(files: Mapping[str, Path], problems: list[str]) -> Picture | None:
+    try:
+        return read_figure(files.get("figure.svg"), files.get("figure.png"))
+    except PictureError as error:
+        problems.append(str(error))
+        return None
+
+
+def _films(files: Mapping[str, Path], titles: Mapping[str, str], problems: list[str]) -> tuple[Picture, ...]:
     films = []
-    for name in names:
+    for name, title in titles.items():
         try:
-            films.append(raster(found[name], "GIF", str(titles.get(name, found[name].stem))))
+            films += [read_raster(files[name], "GIF", title)] if name in files else []
         except PictureError as error:
             problems.append(str(error))
     return tuple(films)
-
-
-def _missing(folder: Path, record: Mapping[str, Any]) -> list[str]:
-    """Files that the run wrote and that are no longer there. Names that lead out of the folder are no files of it."""
-    names = dict.fromkeys(["results.parquet", *map(str, record.get("files", ()))])
-    return [name for name in names if Path(name).name != name or not (folder / name).is_file()]

@@ -1,6 +1,6 @@
 """Pictures of a run, checked to be whole and ready to be put into the page itself.
 
-A drawing (SVG) stays sharp at any size; one over 400 kB is heavier than it is worth, and the PNG takes its place.
+A drawing (SVG) stays sharp at any size. A drawing over 400 kB makes the page too heavy, and the PNG takes its place.
 """
 
 import base64
@@ -11,63 +11,63 @@ from xml.etree import ElementTree
 from PIL import Image
 
 HEAVY = 400_000
-"""bytes from which on a PNG is taken instead of the SVG"""
+"""An SVG with this many bytes or more is replaced by the PNG."""
 PIXELS_AN_INCH, POINTS_AN_INCH = 96, 72
 
 
 class PictureError(Exception):
-    """A picture that a browser could not show; the message names the file."""
+    """Raised when a browser could not show a picture. The message is a sentence that names the file."""
 
 
 @dataclass(frozen=True)
 class Picture:
+    """A picture in memory. Width and height are in the pixels of a page, 96 to an inch."""
+
     title: str
-    kind: str
-    """MIME type"""
+    mime: str
     data: bytes
     width: int
     height: int
-    """in a page's pixels, 96 to an inch"""
 
     @property
     def uri(self) -> str:
-        return f"data:{self.kind};base64,{base64.b64encode(self.data).decode()}"
+        """The picture as a data URI, which an `img` element shows without loading anything."""
+        return f"data:{self.mime};base64,{base64.b64encode(self.data).decode()}"
 
 
-def figure(folder: Path) -> Picture:
-    """figure.svg if it is light and whole, else figure.png."""
-    drawing = folder / "figure.svg"
-    if drawing.is_file() and drawing.stat().st_size < HEAVY:
+def read_figure(svg: Path | None, png: Path | None) -> Picture:
+    """Returns the SVG if it is light and whole, else the PNG. Raises PictureError if neither can be shown."""
+    if svg and (svg.stat().st_size < HEAVY or not png):
         try:
-            return _drawing(drawing)
+            return _read_drawing(svg)
         except PictureError:
-            if not (folder / "figure.png").is_file():
+            if not png:
                 raise
-    return raster(folder / "figure.png", "PNG", "figure")
+    if not png:
+        raise PictureError("The run has no figure that can be shown.")
+    return read_raster(png, "PNG", "figure")
 
 
-def raster(path: Path, kind: str, title: str) -> Picture:
-    """A PNG or GIF."""
+def read_raster(path: Path, kind: str, title: str) -> Picture:
+    """Returns a PNG or GIF. Raises PictureError if the file is not a whole picture of that kind."""
     try:
         with Image.open(path, formats=[kind]) as image:
             image.load()
             shrink = [PIXELS_AN_INCH / float(dpi) if dpi else 1.0 for dpi in image.info.get("dpi", (0, 0))]
             width, height = (max(round(length * by), 1) for length, by in zip(image.size, shrink, strict=True))
         return Picture(title, f"image/{kind.lower()}", path.read_bytes(), width, height)
-    except FileNotFoundError:
-        raise PictureError(f"{path.name} is missing") from None
     except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
-        raise PictureError(f"{path.name} is no whole {kind} picture ({error})") from error
+        raise PictureError(f"{path.name} is not a whole {kind} picture ({error}).") from error
 
 
-def _drawing(path: Path) -> Picture:
+def _read_drawing(path: Path) -> Picture:
     try:
         data = path.read_bytes()
         root = ElementTree.fromstring(data)
         _, _, width, height = (float(number) for number in root.attrib["viewBox"].split())
     except (OSError, ValueError, KeyError, ElementTree.ParseError) as error:
-        raise PictureError(f"{path.name} is no whole SVG drawing ({error})") from error
+        raise PictureError(f"{path.name} is not a whole SVG drawing ({error}).") from error
     if root.tag != "{http://www.w3.org/2000/svg}svg" or not 1 <= min(width, height) <= max(width, height) < 1e5:
-        raise PictureError(f"{path.name} is no SVG drawing with a size")
+        raise PictureError(f"{path.name} is not an SVG drawing with a size.")
     pixels = PIXELS_AN_INCH / POINTS_AN_INCH
     return Picture("figure", "image/svg+xml", data, round(width * pixels), round(height * pixels))

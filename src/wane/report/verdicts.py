@@ -1,70 +1,108 @@
-"""Every claim with what the runs of each scale found: what the page's and the terminal's tables are made of."""
+"""Every claim with what the runs of each scale found. The tables of the page and of the terminal are made of this."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
-from wane.experiments import Experiment
-from wane.report.collect import SCALES, VERDICTS, Run
+from wane.report.checks import VERDICTS
+from wane.report.collect import SCALES, Run, Texts
+
+
+@runtime_checkable
+class Known(Protocol):
+    """What the report uses of a registered experiment (`wane.experiments.Experiment`), where no run tells it."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def title(self) -> str: ...
+    @property
+    def source(self) -> str: ...
+    @property
+    def summary(self) -> str: ...
+    @property
+    def differences(self) -> str: ...
+    @property
+    def paper_cost(self) -> str: ...
+    @property
+    def claims(self) -> Sequence[Any]: ...
 
 
 @dataclass(frozen=True)
 class Line:
-    """A claim, and its record for each scale that tested it with the scale's own settings."""
+    """A claim, and its record at each scale that ran with the settings of the scale."""
 
     name: str
     statement: str
-    found: Mapping[str, Mapping[str, Any]]
+    records: Mapping[str, Mapping[str, Any]]
 
     def verdict_at(self, scale: str) -> str:
-        return self.found[scale]["verdict"] if scale in self.found else "not run"
+        """Returns the verdict at a scale."""
+        return self.records[scale]["verdict"] if scale in self.records else "not run"
 
     @property
     def verdict(self) -> str:
-        """Of the paper's scale if it ran, else of the quick one."""
-        return next((v for v in map(self.verdict_at, SCALES) if v != "not run"), "not run")
+        """The verdict of the paper scale if the claim was tested there, else of the quick scale."""
+        found = [self.verdict_at(scale) for scale in SCALES]
+        tested = [verdict for verdict in found if verdict in ("holds", "fails")]
+        return tested[0] if tested else "not tested" if "not tested" in found else "not run"
 
 
 @dataclass(frozen=True)
 class Entry:
-    """An experiment, its runs and its claims. One that is not registered is known by its runs alone."""
+    """An experiment with its runs and its claims."""
 
     name: str
-    experiment: Experiment | None
+    texts: Texts | None
     runs: tuple[Run, ...]
     lines: tuple[Line, ...]
 
     @property
     def title(self) -> str:
-        return self.experiment.title if self.experiment else self.name
+        """The title of the experiment, or its name if no run folder tells the title."""
+        return self.texts.title if self.texts else self.name
+
+    def is_folded(self, run: Run) -> bool:
+        """Whether the page folds a run away: a quick run is folded where the paper scale ran too."""
+        at_paper = any(other.is_standard and other.scale == "paper" for other in self.runs)
+        return run.is_standard and run.scale == "quick" and at_paper
 
 
-def entries(runs: Sequence[Run], experiments: Iterable[Experiment]) -> list[Entry]:
-    """The experiments in their order, then those that only the runs name."""
-    known: dict[str, Experiment | None] = {experiment.name: experiment for experiment in experiments}
+def entries(runs: Sequence[Run], experiments: Iterable[Known]) -> list[Entry]:
+    """Returns the given experiments in their order, and after them the experiments that only the runs know."""
+    known: dict[str, Known | None] = {experiment.name: experiment for experiment in experiments}
     known |= {run.experiment: None for run in runs if run.experiment not in known}
     return [_entry(name, one, tuple(run for run in runs if run.experiment == name)) for name, one in known.items()]
 
 
-def _entry(name: str, experiment: Experiment | None, runs: tuple[Run, ...]) -> Entry:
+def _entry(name: str, experiment: Known | None, runs: tuple[Run, ...]) -> Entry:
     standard = {run.scale: run for run in reversed(runs) if run.claims and not run.changed}
     found = {scale: {claim["name"]: claim for claim in standard[scale].claims} for scale in SCALES if scale in standard}
-    statements = {claim["name"]: claim["statement"] for claim in (experiment.findings() if experiment else ())}
+    statements = {claim.name: claim.statement for claim in (experiment.claims if experiment else ())}
     for scale in reversed(SCALES):
         statements |= {claim: record["statement"] for claim, record in found.get(scale, {}).items()}
     lines = [
         Line(claim, statement, {scale: records[claim] for scale, records in found.items() if claim in records})
         for claim, statement in statements.items()
     ]
-    return Entry(name, experiment, runs, tuple(lines))
+    told = [run.texts for run in runs if run.texts]
+    return Entry(name, told[0] if told else _texts(experiment), runs, tuple(lines))
+
+
+def _texts(experiment: Known | None) -> Texts | None:
+    if experiment is None:
+        return None
+    one = experiment
+    return Texts(one.title, one.source, one.summary, one.differences, one.paper_cost)
 
 
 def scales_of(runs: Iterable[Run]) -> tuple[str, ...]:
-    """The scales that ran; the quick one if nothing did."""
+    """Returns the scales that ran, or the quick scale if nothing ran."""
     return tuple(scale for scale in SCALES if scale in {run.scale for run in runs}) or ("quick",)
 
 
 def tally(verdicts: Iterable[str]) -> dict[str, int]:
+    """Returns how often each verdict was given."""
     counts = Counter(verdicts)
     return {verdict: counts[verdict] for verdict in VERDICTS}

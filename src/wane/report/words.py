@@ -1,17 +1,25 @@
-"""Numbers, times and sizes as a reader wants them; the same in the page and in the terminal."""
+"""Numbers, times, sizes and commands as text. The page and the terminal use the same text."""
 
 import json
 import math
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+_PHRASES = {
+    "holds": ("claim holds", "claims hold"),
+    "fails": ("claim fails", "claims fail"),
+    "not tested": ("claim was not tested", "claims were not tested"),
+    "not run": ("claim was not run", "claims were not run"),
+}
 
 
-def number(value: float) -> str:
-    """Four digits that count.
+def number(value: float | int) -> str:
+    """Returns a number with four significant digits.
 
     >>> number(25.98712), number(-0.5), number(-3.3e-16), number(100000.0)
     ('25.99', '−0.5', '−3.3×10⁻¹⁶', '100,000')
@@ -25,7 +33,11 @@ def number(value: float) -> str:
 
 
 def estimate(claim: Mapping[str, Any]) -> str:
-    """A claim's number with its interval; nothing if it has none."""
+    """Returns the estimate of a claim with its interval, or nothing if the claim has no estimate.
+
+    >>> estimate({"estimate": 1.5, "interval": [1.0, 2.0]})
+    '1.5 [1, 2]'
+    """
     if claim["estimate"] is None:
         return ""
     low_high = claim["interval"]
@@ -33,8 +45,9 @@ def estimate(claim: Mapping[str, Any]) -> str:
     return number(claim["estimate"]) + interval
 
 
-def duration(seconds: float) -> str:
-    """
+def duration(seconds: float | int) -> str:
+    """Returns a time span in the units that suit it.
+
     >>> duration(0.034), duration(59.96), duration(192), duration(7500)
     ('0.034 s', '1 min 0 s', '3 min 12 s', '2 h 5 min')
     """
@@ -45,8 +58,9 @@ def duration(seconds: float) -> str:
     return "{} h {} min".format(*divmod(round(seconds / 60), 60))
 
 
-def size(n_bytes: float) -> str:
-    """
+def size(n_bytes: float | int) -> str:
+    """Returns a number of bytes in the unit that suits it.
+
     >>> size(312_400_000), size(1.26e9)
     ('312 MB', '1.3 GB')
     """
@@ -54,46 +68,130 @@ def size(n_bytes: float) -> str:
 
 
 def moment(iso: str) -> str:
-    """An ISO time, in UTC if it names its zone; text that is none as it is.
+    """Returns an ISO time in words, in UTC if it names its zone. Text that is not a time is returned unchanged.
 
     >>> moment("2026-11-15T10:35:04+00:00")
     '15 November 2026, 10:35 UTC'
     """
     try:
         time = datetime.fromisoformat(iso)
-    except ValueError:
+        time = time if time.tzinfo is None else time.astimezone(UTC)
+    except (ValueError, OverflowError):
         return iso
-    zone = "" if time.tzinfo is None else " UTC"
-    time = time if time.tzinfo is None else time.astimezone(UTC)
-    return f"{time.day} {time:%B %Y, %H:%M}{zone}"
+    return f"{time.day} {time:%B %Y, %H:%M}" + ("" if time.tzinfo is None else " UTC")
+
+
+def cost(record: Mapping[str, Any]) -> str:
+    """Returns what a run cost, as far as its run.json tells.
+
+    >>> cost({"seconds": 72.4, "device": "2 CPU cores", "peak_memory": 512e6, "launcher": "ray"})
+    '1 min 12 s on 2 CPU cores, with 512 MB of memory at the peak, through Ray'
+    """
+    parts = [
+        duration(record["seconds"]) if "seconds" in record else "",
+        f" on {record['device']}" if "device" in record else "",
+        f", with {size(record['peak_memory'])} of memory at the peak" if record.get("peak_memory") else "",
+        ", through Ray" if record.get("launcher") == "ray" else "",
+    ]
+    return "".join(parts).strip(", ")
 
 
 def setting(value: Any) -> str:
-    """
+    """Returns the value of a setting as text.
+
     >>> setting([0.0, 0.5]), setting("arrival"), setting(None), setting(True)
     ('[0.0, 0.5]', 'arrival', 'null', 'true')
     """
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
+def dotted(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Returns nested settings as a flat dictionary with dotted names.
+
+    >>> dotted({"seeds": 3, "agent": {"step_size": 0.1, "network": {"width": 64}}})
+    {'seeds': 3, 'agent.step_size': 0.1, 'agent.network.width': 64}
+    """
+    flat: dict[str, Any] = {}
+    for name, value in settings.items():
+        nested = isinstance(value, Mapping) and value
+        flat |= dotted(value, f"{prefix}{name}.") if nested else {f"{prefix}{name}": value}
+    return flat
+
+
 def changes(changed: Mapping[str, Any]) -> str:
+    """Returns changed settings as one line.
+
+    >>> changes({"agent.step_size": 0.5, "timing": "arrival"})
+    'agent.step_size = 0.5, timing = arrival'
     """
-    >>> changes({"lam": 0.5, "timing": "arrival"})
-    'lam = 0.5, timing = arrival'
-    """
-    return ", ".join(f"{field} = {setting(value)}" for field, value in changed.items())
+    return ", ".join(f"{name} = {setting(value)}" for name, value in changed.items())
 
 
 def command(name: str, scale: str, changed: Mapping[str, Any]) -> str:
-    """What to type to run it again.
+    """Returns the command that runs an experiment with some settings changed.
 
-    >>> command("toy", "quick", {"lambdas": [0.0, 1.0], "title": "two words"})
-    "wane run toy --scale quick --set lambdas=0.0,1.0 --set 'title=two words'"
+    >>> command("toy", "quick", {"lambdas": [0.0, 1.0], "agent.step_size": 0.1, "label": "two words", "fast": False})
+    "wane run toy --scale quick --lambdas 0.0 1.0 --agent.step-size 0.1 --label 'two words' --no-fast"
     """
-    values = {field: ",".join(map(str, v)) if isinstance(v, list) else str(v) for field, v in changed.items()}
-    sets = [part for field, value in values.items() for part in ("--set", f"{field}={value}")]
-    return shlex.join(["wane", "run", name, "--scale", scale, *sets])
+    options = [word for field, value in changed.items() for word in _option(field, value)]
+    return shlex.join(["wane", "run", name, "--scale", scale, *options])
+
+
+def _option(field: str, value: Any) -> list[str]:
+    """The words that set a field on the command line: `--part.field value`, or `--part.no-field` for False."""
+    *parts, last = field.replace("_", "-").split(".")
+    if isinstance(value, bool):
+        return ["--" + ".".join([*parts, last if value else f"no-{last}"])]
+    return ["--" + ".".join([*parts, last]), *_words(value)]
+
+
+def _words(value: Any) -> Iterator[str]:
+    if isinstance(value, list):
+        for item in value:
+            yield from _words(item)
+    else:
+        yield "None" if value is None else setting(value)
+
+
+def evaluate_command(folder: Path, agent: str) -> str:
+    """Returns the command that plays an agent that a run kept.
+
+    >>> evaluate_command(Path("out/quick/toy"), "lam=0.5")
+    'wane evaluate out/quick/toy/agents/lam=0.5'
+    """
+    return shlex.join(["wane", "evaluate", str(folder / "agents" / agent)])
 
 
 def count(n: int, one: str, many: str) -> str:
+    """Returns a number with the noun in singular or plural."""
     return f"{n} {one if n == 1 else many}"
+
+
+def phrase(verdict: str, n: int) -> str:
+    """Returns what is said of n claims that have a verdict.
+
+    >>> phrase("holds", 1), phrase("not tested", 2)
+    ('claim holds', 'claims were not tested')
+    """
+    return _PHRASES[verdict][n != 1]
+
+
+def tally_sentence(counts: Mapping[str, int]) -> str:
+    """Returns how many claims have each verdict.
+
+    >>> tally_sentence({"holds": 3, "fails": 1, "not run": 0})
+    '3 claims hold, 1 claim fails and 0 claims were not run'
+    """
+    *most, last = [f"{n} {phrase(verdict, n)}" for verdict, n in counts.items()]
+    return " and ".join([", ".join(most), last] if most else [last])
+
+
+def anchor(*names: str) -> str:
+    """Returns an id for an element of the page. Different names have different ids.
+
+    No id is one of the page's own, which start with "/".
+
+    >>> anchor("toy", "a b/c")
+    'toy/a%20b%2Fc'
+    """
+    return "/".join(quote(name, safe="", errors="replace") for name in names)

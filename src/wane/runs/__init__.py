@@ -1,8 +1,17 @@
 """Seeds, checkpoints, results, progress, and the machines that they are computed on."""
 
-from wane.runs.checkpoint import CheckpointError, RunError
-from wane.runs.folder import finish_moves
-from wane.runs.launchers import Launcher
-from wane.runs.run import Run, run
+from typing import TYPE_CHECKING
 
-__all__ = ["CheckpointError", "Launcher", "Run", "RunError", "finish_moves", "run"]
+from wane.lazy import attach
+
+if TYPE_CHECKING:
+    from wane.runs.errors import CheckpointError, RunError
+    from wane.runs.folder import Folder
+    from wane.runs.loop import SavingLoop
+    from wane.runs.options import Launcher
+    from wane.runs.run import Run
+    from wane.runs.runner import run_all
+
+__all__ = ["CheckpointError", "Folder", "Launcher", "Run", "RunError", "SavingLoop", "run_all"]
+
+__getattr__, __dir__ = attach(__name__)

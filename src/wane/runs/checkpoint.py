@@ -1,88 +1,145 @@
-"""Trees of arrays in a file that holds numbers alone: loading it executes nothing.
+"""The checkpoint of one loop: how far it is, its state and what its chunks yielded, by name, as safetensors.
 
-Written beside and renamed, so that a reader finds the old file or the new one. A mark says what the numbers belong to;
-numbers that belong to something else, or that do not fit what they are loaded into, are refused.
+    NAME.safetensors            the state and the outputs after `done` chunks
+    NAME.host-DONE.safetensors  what lived on the host after as many chunks, if anything does
+
+Both files are needed to go on, and a run may be killed between writing the one and the other. So the host's file is
+written first and has the number of chunks in its name, the checkpoint says which of them belongs to it, and older ones
+are deleted last.
+
+A checkpoint holds a fingerprint of the code and the settings that made it, and is refused under any other.
 """
 
-import json
-import zipfile
-import zlib
+from glob import escape
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from wane.files import write
+from wane.experiments.contract import HostState
+from wane.files import Arrays, DamagedFile, load_arrays, name_leaves, nest, save_arrays
+from wane.runs.errors import CheckpointError
+from wane.types import Tree
 
-DAMAGE = (OSError, ValueError, LookupError, TypeError)
-"""what reading a damaged file raises"""
-
-
-class RunError(Exception):
-    """A run that cannot go on, and what to do about it."""
+CURE = "start over without --resume, which replaces it"
 
 
-class CheckpointError(RunError):
-    """A checkpoint that cannot be used, and what to do about it."""
+class Progress(NamedTuple):
+    """How far a loop is."""
+
+    done: int
+    """Chunks that are computed."""
+    state: Tree
+    outputs: Arrays
+    """What the chunks yielded, by name, stacked."""
+    seconds: float = 0.0
+    """Seconds of work so far."""
 
 
-def damaged(path: Path, why: object) -> CheckpointError:
-    return CheckpointError(f"{path} is damaged ({why}): start over without --resume, which replaces it")
+class Checkpoint:
+    """The files of one loop in a folder."""
+
+    def __init__(self, folder: Path, name: str, fingerprint: str, host: HostState | None = None):
+        if not name or name != Path(name).name or name.startswith("."):
+            raise ValueError(f"the loop's name {name!r} must be usable as the name of a file")
+        self.folder, self.name, self.fingerprint, self.host = folder, name, fingerprint, host
+        self._leaves: set[str] | None = None
+
+    @property
+    def path(self) -> Path:
+        """The file of the state and the outputs."""
+        return self.folder / f"{self.name}.safetensors"
+
+    def save(self, progress: Progress) -> None:
+        """Replaces the checkpoint by a later one. The host's state must be the one after as many chunks.
+
+        Raises TypeError if the state has other leaves than the initial one, as it could not be restored.
+        """
+        state = name_leaves(progress.state)
+        if self._leaves is not None and set(state) != self._leaves:
+            odd = sorted(set(state) ^ self._leaves)[0]
+            raise TypeError(f"loop {self.name!r}: leaf {odd!r} is not in both the initial state and the one of a step")
+        about: dict[str, Any] = {"fingerprint": self.fingerprint, "done": progress.done, "seconds": progress.seconds}
+        kinds = {name: _kind(leaf) for name, leaf in zip(state, jax.tree_util.tree_leaves(progress.state), strict=True)}
+        if self.host is not None:
+            save_arrays(self._host_path(progress.done), name_leaves(self.host.get()), about)
+        arrays = {f"state/{name}": array for name, array in state.items()}
+        arrays |= {f"outputs/{name}": array for name, array in progress.outputs.items()}
+        save_arrays(self.path, arrays, about | {"kinds": kinds})
+        for old in self.folder.glob(f"{escape(self.name)}.host-*.safetensors"):
+            if old != self._host_path(progress.done):
+                old.unlink()
+
+    def load(self, state: Tree) -> Progress | None:
+        """Returns what was saved, in the structure of the initial `state`, and puts the host back to where it was.
+
+        Returns None if nothing was saved. Raises CheckpointError if what was saved is damaged or belongs to other
+        settings or other code.
+        """
+        self._leaves = set(name_leaves(state))
+        if not self.path.exists():
+            return None
+        arrays, about = self._read(self.path)
+        try:
+            kinds, done, seconds = dict(about["kinds"]), int(about["done"]), float(about["seconds"])
+            saved = {name: _restored(arrays[f"state/{name}"], kind) for name, kind in kinds.items()}
+        except (LookupError, TypeError, ValueError) as error:
+            raise CheckpointError(f"{self.path} is damaged ({error!r}): {CURE}") from error
+        outputs = {name.removeprefix("outputs/"): a for name, a in arrays.items() if name.startswith("outputs/")}
+        progress = Progress(done, self._fill(state, saved), outputs, seconds)
+        if self.host is not None:
+            self.host.set(nest(self._read(self._host_path(done))[0]))
+        return progress
+
+    def _host_path(self, done: int) -> Path:
+        return self.folder / f"{self.name}.host-{done}.safetensors"
+
+    def _read(self, path: Path) -> tuple[Arrays, dict[str, Any]]:
+        try:
+            arrays, about = load_arrays(path)
+        except DamagedFile as error:
+            raise CheckpointError(f"{error}: {CURE}") from error
+        if about.get("fingerprint") != self.fingerprint:
+            raise CheckpointError(f"{path} belongs to other settings or another version: {CURE}")
+        return arrays, about
+
+    def _fill(self, state: Tree, saved: dict[str, Any]) -> Tree:
+        # Shapes and types may change from the initial state to later ones, so only the names are compared.
+        names = list(name_leaves(state))
+        odd = sorted(set(names) ^ set(saved))
+        if odd:
+            fault = "lacks" if odd[0] in names else "holds an unknown"
+            raise CheckpointError(f"{self.path} {fault} array {odd[0]!r} of the state: {CURE}")
+        return jax.tree_util.tree_unflatten(jax.tree_util.tree_structure(state), [saved[name] for name in names])
 
 
-def write_json(path: Path, content: Any) -> Path:
-    return write(
-        path, lambda draft: draft.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", "utf-8")
-    )
+def unusable(folder: Path, fingerprint: str) -> list[Path]:
+    """The checkpoints of a folder that no loop of this code and these settings can go on from."""
+    found = []
+    for path in sorted(folder.glob("*.safetensors")):
+        try:
+            usable = load_arrays(path)[1].get("fingerprint") == fingerprint
+        except DamagedFile:
+            usable = False
+        if not usable:
+            found.append(path)
+    return found
 
 
-def save(path: Path, tree: Any, mark: dict[str, Any]) -> Path:
-    """Writes a tree of arrays, with a mark of what it is."""
-    leaves = [_plain(leaf) for leaf in jax.tree_util.tree_leaves(tree)]
-    arrays: dict[str, Any] = {f"leaf{i}": leaf for i, leaf in enumerate(leaves)}
-    arrays["mark"] = np.array(json.dumps(mark))
-
-    def fill(draft: Path) -> None:
-        with open(draft, "wb") as file:
-            np.savez(file, **arrays)
-
-    return write(path, fill)
+def _kind(leaf: Any) -> str:
+    """What a leaf is, so that it comes back as the same: JAX's arrays as JAX's, NumPy's as NumPy's."""
+    if isinstance(leaf, jax.Array):
+        return "jax"
+    if isinstance(leaf, np.generic):
+        return "numpy scalar"
+    return "numpy" if isinstance(leaf, np.ndarray) else "number"
 
 
-def load(path: Path) -> tuple[list[np.ndarray], dict[str, Any]]:
-    """The arrays and the mark of a checkpoint."""
-    try:
-        with open(path, "rb") as raw, np.load(raw, allow_pickle=False) as file:
-            mark = json.loads(str(file["mark"]))
-            leaves = [file[f"leaf{i}"] for i in range(len(file.files) - 1)]
-    except (*DAMAGE, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
-        raise damaged(path, error) from error
-    return leaves, mark
-
-
-def fit(path: Path, leaves: list[np.ndarray], like: Any) -> Any:
-    """Arrays in the shape of a tree; those of another shape or type are refused."""
-    expected, structure = jax.tree_util.tree_flatten(like)
-    if len(leaves) != len(expected):
-        raise CheckpointError(
-            f"{path} holds {len(leaves)} arrays where {len(expected)} belong: start over without --resume"
-        )
-    for i, (leaf, wanted) in enumerate(zip(leaves, expected, strict=True)):
-        want = _plain(wanted)
-        if leaf.shape != want.shape or leaf.dtype != want.dtype:
-            found, wanted = f"{leaf.dtype}{leaf.shape}", f"{want.dtype}{want.shape}"
-            raise CheckpointError(f"{path}: array {i} is {found}, not {wanted}: start over without --resume")
-    return jax.tree_util.tree_unflatten(structure, leaves)
-
-
-def _plain(leaf: Any) -> np.ndarray:
-    if isinstance(leaf, jax.Array) and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
-        raise TypeError(
-            "a state holds numbers alone: make keys inside of the step, from the seed and the chunk's number"
-        )
-    array = np.asarray(leaf)
-    if array.dtype == object:
-        raise TypeError(f"a state holds arrays of numbers, got {type(leaf).__name__}")
-    return array
+def _restored(array: np.ndarray, kind: str) -> Any:
+    if kind == "jax":
+        return jnp.asarray(array)
+    if kind == "numpy scalar":
+        return array[()]
+    return array if kind == "numpy" else array.item()

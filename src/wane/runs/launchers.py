@@ -1,106 +1,83 @@
-"""Where the shards of a sweep are computed: here in one program, here in several processes, or on a Ray cluster.
+"""Where the tasks of a run are computed: in this process, in several processes, or on a Ray cluster.
 
-A task is an experiment with some of its seeds. Its table depends on nothing else, so tasks can be divided, lost and
-repeated at will. Tables come back as they are done.
+A task is an experiment with some of its seeds, or the part of it that needs no seed. Its tables depend on nothing else,
+so tasks can be divided, lost and repeated. Parts come back as they are done.
 """
 
 import multiprocessing
 import os
 import tempfile
-from collections.abc import Iterator, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from pathlib import Path
-from typing import Any, Literal
-
-import pandas as pd
+from typing import Any
 
 from wane.experiments import find
-from wane.experiments.experiment import Settings
+from wane.experiments.contract import Settings
 from wane.runs import record
-from wane.runs.checkpoint import RunError
+from wane.runs.errors import RunError
 from wane.runs.loop import Report, SavingLoop
+from wane.runs.options import Launcher
+from wane.runs.parts import Part, agent_files
 
 RETRIES = 5
-Done = tuple["Task", pd.DataFrame, dict[str, Any]]
-"""a task, its table, and what it cost"""
-
-
-@dataclass(frozen=True)
-class Launcher:
-    """How to compute. The fields are options of the command line."""
-
-    launcher: Literal["local", "ray"] = "local"
-    """this machine, or Ray (pip install 'wane[cluster]')"""
-    processes: int = 1
-    """on this machine: 1 computes all seeds as one program, more divide them among processes"""
-    ray_address: str | None = None
-    """a cluster's address; none starts Ray on this machine"""
-    shards: int | None = None
-    """Ray: tasks that each experiment's seeds are divided into; as many as there are seeds if not given"""
-    gpus: float = 0.0
-    """Ray: GPUs that a task needs"""
-
-    def __post_init__(self):
-        for name in ("processes", "shards"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise ValueError(f"--{name} is a number from 1 on, got {value}")
-        if self.gpus < 0:
-            raise ValueError(f"--gpus is a number of GPUs, or a fraction of one, got {self.gpus}")
-        if self.launcher == "local" and (self.ray_address or self.shards or self.gpus):
-            raise ValueError("--ray-address, --shards and --gpus are Ray's: add --launcher ray")
-        if self.launcher == "ray" and self.processes > 1:
-            raise ValueError("--processes is for this machine: with --launcher ray, say --shards")
-
-    def divide(self, seeds: Sequence[int]) -> list[tuple[int, ...]]:
-        """Seeds in as many runs of neighbours as there are shards."""
-        parts = self.processes if self.launcher == "local" else (self.shards or len(seeds))
-        parts = min(parts, len(seeds))
-        cuts = [len(seeds) * i // parts for i in range(parts + 1)]
-        return [tuple(seeds[a:b]) for a, b in pairwise(cuts)]
-
-    def compute(self, tasks: Sequence["Task"], reports: Any) -> Iterator[Done]:
-        """Computes all tasks; `reports(task)` makes what a task's loop tells its progress to."""
-        if self.launcher == "ray":
-            return _on_ray(tasks, self.ray_address, self.gpus)
-        if not self.is_one_program(tasks):
-            return _in_processes(tasks, self.processes)
-        return (_finished(task, reports(task)) for task in tasks)
-
-    def is_one_program(self, tasks: Sequence["Task"]) -> bool:
-        return self.launcher == "local" and (self.processes == 1 or len(tasks) == 1)
+"""How often Ray repeats a task whose worker died."""
 
 
 @dataclass(frozen=True)
 class Task:
+    """Some seeds of an experiment, or what needs no seed (`seeds` is then None)."""
+
     experiment: str
     settings: Settings
-    seeds: tuple[int, ...]
+    seeds: tuple[int, ...] | None
     folder: Path
-    """of the checkpoints"""
-    mark: str
-    save_seconds: float = 10.0
+    """Where its checkpoints and then its part are kept."""
+    fingerprint: str
+    save_seconds: float | int = 10.0
 
-    def run(self, report: Report | None = None) -> tuple[pd.DataFrame, dict[str, Any]]:
-        """The table of these seeds, and what it cost."""
+    def run(self, report: Report | None = None) -> Part:
+        """Computes the tables, and notes what that cost."""
         self.folder.mkdir(parents=True, exist_ok=True)
         record.forget_peak_memory()
-        loop = SavingLoop(self.folder, self.mark, seconds=self.save_seconds, report=report)
-        table = find(self.experiment).table(self.settings, self.seeds, loop)
+        loop = SavingLoop(self.folder, self.fingerprint, seconds=self.save_seconds, report=report)
+        experiment = find(self.experiment)
+        if self.seeds is None:
+            tables = experiment.fixed_tables(self.settings)
+        else:
+            tables = experiment.seeded_tables(self.settings, self.seeds, loop)
         cost = {"seconds": loop.elapsed, "device": record.device(), "peak_memory": record.peak_memory()}
-        return table, cost
+        return Part(tables, agent_files(loop.kept), cost)
+
+
+Done = tuple[Task, Part]
+
+
+def compute(launcher: Launcher, tasks: Sequence[Task], reports: Callable[[Task], Report]) -> Iterator[Done]:
+    """Computes all tasks; `reports(task)` makes what a task's loops tell their progress to."""
+    if launcher.launcher == "ray":
+        return _on_ray(tasks, launcher.ray_address, launcher.gpus)
+    if not is_one_program(launcher, tasks):
+        return _in_processes(tasks, launcher.processes)
+    return (_finished(task, reports(task)) for task in tasks)
+
+
+def is_one_program(launcher: Launcher, tasks: Sequence[Task]) -> bool:
+    """Whether the tasks are computed in this process, so that the loops can tell their progress."""
+    return launcher.launcher == "local" and (launcher.processes == 1 or len(tasks) == 1)
 
 
 def _finished(task: Task, report: Report | None = None) -> Done:
-    return task, *task.run(report)
+    return task, task.run(report)
 
 
 def _in_processes(tasks: Sequence[Task], processes: int) -> Iterator[Done]:
     # A fresh interpreter each: a fork of a process that runs JAX hangs.
-    with ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("spawn")) as pool:
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(processes, mp_context=context, initializer=end_with_parent) as pool:
         futures = [pool.submit(_finished, task) for task in tasks]
         try:
             for future in as_completed(futures):
@@ -116,16 +93,31 @@ def _in_processes(tasks: Sequence[Task], processes: int) -> Iterator[Done]:
             raise
 
 
+def end_with_parent() -> None:
+    """Makes this process end when the one that started it ends, even if that one was killed.
+
+    A worker that outlived its parent would go on for hours, and nobody would take its result.
+    """
+    parent = multiprocessing.parent_process()
+
+    def watch() -> None:
+        if parent is not None:
+            parent.join()
+            os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
 def _on_ray(tasks: Sequence[Task], address: str | None, gpus: float) -> Iterator[Done]:
-    """One Ray task each. A worker that dies is replaced and its task repeated."""
+    """Computes each task as a task of Ray. A worker that dies is replaced and its task repeated."""
     ray = _start_ray(address)
     try:
-        remote = ray.remote(num_cpus=1, num_gpus=gpus, max_retries=RETRIES)(_away)
+        remote = ray.remote(num_cpus=1, num_gpus=gpus, max_retries=RETRIES)(_run_without_saving)
         waiting = {remote.remote(task): task for task in tasks}
         while waiting:
             for reference in ray.wait(list(waiting), num_returns=1)[0]:
                 task = waiting.pop(reference)
-                yield task, *ray.get(reference)
+                yield task, ray.get(reference)
     except ray.exceptions.WorkerCrashedError as error:
         raise RunError(
             f"a task died {RETRIES + 1} times over (out of memory?): divide it into more --shards"
@@ -134,8 +126,8 @@ def _on_ray(tasks: Sequence[Task], address: str | None, gpus: float) -> Iterator
         ray.shutdown()
 
 
-def _away(task: Task) -> tuple[pd.DataFrame, dict[str, Any]]:
-    """A task on a worker, which may not see this machine's files: repeated, it begins anew, and so it saves nothing."""
+def _run_without_saving(task: Task) -> Part:
+    """Runs a task on a worker. It may not see this machine's files, and begins anew if it is repeated."""
     with tempfile.TemporaryDirectory() as folder:
         return replace(task, folder=Path(folder), save_seconds=float("inf")).run()
 

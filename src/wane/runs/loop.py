@@ -1,5 +1,7 @@
 """The loop of a run: it reports how far it is, saves what it has, and goes on where a killed one stopped."""
 
+import signal
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -8,22 +10,36 @@ from typing import Any
 
 import jax
 import numpy as np
-from rich.console import Console
-from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
-from rich.text import Text
 
-from wane.experiments.experiment import Loop, Step, stack
-from wane.runs import checkpoint
+from wane.experiments.contract import HostState, Loop, Step, stack_named
+from wane.files import Arrays, name_leaves, nest
+from wane.runs.checkpoint import Checkpoint, Progress
+from wane.types import Scalar
 
-Report = Callable[[str, float, float, str], None]
-"""called with a loop's name, the units done and in all, and their name"""
+Report = Callable[[str, float | int, float | int, str], None]
+"""Called with a loop's name, the units that are done, the units in all, and the unit."""
 
 
 class SavingLoop(Loop):
-    """Saves to a folder every so many seconds, and at Ctrl-C. `mark` tells one run's checkpoints from another's."""
+    """Saves to a folder every `seconds`, at the end and at Ctrl-C, and goes on from what it finds there.
 
-    def __init__(self, folder: Path, mark: str, *, seconds: float = 10.0, report: Report | None = None):
-        self.folder, self.mark, self.seconds, self.report = folder, mark, seconds, report
+    A loop with a state on the host can go on only from a moment at which both the state and the host's state were
+    saved. The host's may be large, so such a loop saves both together, every `host_seconds` only. `fingerprint` tells
+    one run's checkpoints from those of other settings or other code.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        fingerprint: str,
+        *,
+        seconds: float | int = 10.0,
+        host_seconds: float | int = 300.0,
+        report: Report | None = None,
+    ):
+        super().__init__()
+        self.folder, self.fingerprint, self.report = folder, fingerprint, report
+        self.seconds, self.host_seconds = seconds, max(seconds, host_seconds)
         self.began, self.before, self.names = time.perf_counter(), 0.0, set[str]()
 
     @property
@@ -31,84 +47,93 @@ class SavingLoop(Loop):
         """Seconds of work, those before an interruption included."""
         return self.before + time.perf_counter() - self.began
 
-    def __call__(self, name: str, step: Step, state: Any, chunks: int, work: float = 1, unit: str = "steps"):
+    def __call__(
+        self,
+        name: str,
+        step: Step,
+        state: Any,
+        chunks: int,
+        work: Scalar = 1,
+        unit: str = "steps",
+        host: HostState | None = None,
+    ) -> tuple[Any, Any]:
+        """As `Loop`. Raises CheckpointError if the folder holds a checkpoint that cannot be used."""
         if name in self.names:
             raise ValueError(f"two loops of one experiment are called {name!r}: their checkpoints would be one file")
         self.names.add(name)
-        path = self.folder / f"{name}.npz"
-        done, state, outputs = self._restore(path, step, state) if path.exists() else (0, state, None)
-        fresh, held, saved = [], done, time.perf_counter()
+        checkpoint = Checkpoint(self.folder, name, self.fingerprint, host)
+        start = checkpoint.load(state) or Progress(0, state, {})
+        self.before = max(self.before, start.seconds)
+
+        def tell(done: int) -> None:
+            if self.report:
+                self.report(name, float(done * work), float(chunks * work), unit)
+
+        with interrupts_between_chunks(host is not None) as interrupted:
+            end = self._advance(checkpoint, start, step, chunks, tell, interrupted)
+        tell(chunks)
+        return end.state, nest(end.outputs)
+
+    def _advance(
+        self,
+        checkpoint: Checkpoint,
+        now: Progress,
+        step: Step,
+        chunks: int,
+        tell: Callable[[int], None],
+        interrupted: Callable[[], bool],
+    ) -> Progress:
+        """Computes the chunks that are missing, and saves now and then."""
+        pause = self.seconds if checkpoint.host is None else self.host_seconds
+        fresh: list[Arrays] = []
+        held, saved = now.done, time.perf_counter()
         try:
-            for i in range(done, chunks):
-                self._tell(name, i, chunks, work, unit)
-                after, output = jax.block_until_ready(step(state, i))
-                state, done, fresh = after, i + 1, [*fresh, output]
-                if done == chunks or time.perf_counter() - saved >= self.seconds:
-                    outputs, fresh = _append(outputs, fresh), []
-                    self._save(path, done, state, outputs)
-                    held, saved = done, time.perf_counter()
+            for i in range(now.done, chunks):
+                tell(i)
+                state, output = jax.block_until_ready(step(now.state, i))
+                now, fresh = now._replace(done=i + 1, state=state), [*fresh, name_leaves(output)]
+                stop = interrupted()
+                if now.done == chunks or stop or time.perf_counter() - saved >= pause:
+                    now, fresh = self._with(now, fresh), []
+                    checkpoint.save(now)
+                    held, saved = now.done, time.perf_counter()
+                if stop:
+                    raise KeyboardInterrupt
         except KeyboardInterrupt:
-            if done > held:
-                self._save(path, done, state, _append(outputs, fresh))
+            # With a host, a chunk that was interrupted may have changed it, so that it no longer fits the state.
+            if now.done > held and checkpoint.host is None:
+                checkpoint.save(self._with(now, fresh))
             raise
-        self._tell(name, chunks, chunks, work, unit)
-        return state, outputs
+        return now
 
-    def _tell(self, name: str, done: int, chunks: int, work: float, unit: str) -> None:
-        if self.report:
-            self.report(name, done * work, chunks * work, unit)
-
-    def _save(self, path: Path, done: int, state: Any, outputs: Any) -> None:
-        checkpoint.save(path, (state, outputs), {"mark": self.mark, "done": done, "seconds": self.elapsed})
-
-    def _restore(self, path: Path, step: Step, state: Any) -> tuple[int, Any, Any]:
-        leaves, mark = checkpoint.load(path)
-        if mark.get("mark") != self.mark:
-            raise checkpoint.CheckpointError(
-                f"{path} belongs to other settings or another version: start over without --resume, which replaces it"
-            )
-        done, count = int(mark["done"]), len(jax.tree_util.tree_leaves(state))
-        self.before = max(self.before, float(mark["seconds"]))
-        state = checkpoint.fit(path, leaves[:count], state)
-        _, output = jax.eval_shape(step, state, 0)
-        stacked = jax.tree_util.tree_map(lambda leaf: np.empty((done, *leaf.shape), leaf.dtype), output)
-        return done, state, checkpoint.fit(path, leaves[count:], stacked)
-
-
-def _append(outputs: Any, fresh: list[Any]) -> Any:
-    if not fresh:
-        return outputs
-    stacked = stack(fresh)
-    return stacked if outputs is None else jax.tree_util.tree_map(lambda *both: np.concatenate(both), outputs, stacked)
-
-
-class _Rate(ProgressColumn):
-    def render(self, task: Task) -> Text:
-        speed = task.finished_speed or task.speed
-        return Text("" if speed is None else f"{_short(speed)} {task.fields['unit']}/s", style="dim")
-
-
-def _short(number: float) -> str:
-    for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if number >= size:
-            return f"{number / size:.3g}{letter}"
-    return f"{number:.3g}"
+    def _with(self, now: Progress, fresh: list[Arrays]) -> Progress:
+        """The progress with new outputs after the earlier ones."""
+        stacked = stack_named(fresh)
+        if now.outputs:
+            stacked = {name: np.concatenate([now.outputs[name], new]) for name, new in stacked.items()} or now.outputs
+        return now._replace(outputs=stacked, seconds=self.elapsed)
 
 
 @contextmanager
-def progress(console: Console) -> Iterator[Callable[[str], Report]]:
-    """A bar for each loop: what is done, how fast, the time left. Yields a maker of reports for a title."""
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f} %"), _Rate())
-    with Progress(*columns, TimeRemainingColumn(), console=console, transient=True) as bars:
+def interrupts_between_chunks(active: bool) -> Iterator[Callable[[], bool]]:
+    """Holds the first Ctrl-C back while it is open, and yields a function that tells whether there was one.
 
-        def of(title: str) -> Report:
-            tasks: dict[str, Any] = {}
+    A second Ctrl-C interrupts at once. Signals reach the main thread only; in others nothing needs holding back.
+    """
+    if not active or threading.current_thread() is not threading.main_thread():
+        yield lambda: False
+        return
+    received: list[int] = []
 
-            def report(name: str, done: float, total: float, unit: str) -> None:
-                if name not in tasks:
-                    tasks[name] = bars.add_task(f"{title}: {name}", total=total, unit=unit)
-                bars.update(tasks[name], completed=done)
+    def note(number: int, frame: Any) -> None:
+        if received:
+            raise KeyboardInterrupt
+        received.append(number)
 
-            return report
-
-        yield of
+    earlier = signal.signal(signal.SIGINT, note)
+    try:
+        yield lambda: bool(received)
+        if received:
+            raise KeyboardInterrupt
+    finally:
+        signal.signal(signal.SIGINT, earlier)

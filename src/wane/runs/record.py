@@ -1,41 +1,50 @@
-"""What a run notes about itself: settings, versions, commit, device, memory."""
+"""What a run notes about itself: settings, texts, versions, commit, device, memory."""
 
 import contextlib
 import dataclasses
 import datetime
-import hashlib
 import importlib.metadata
 import os
 import platform
 import resource
 import subprocess
 import sys
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import jax
+import numpy as np
 
 import wane
-from wane.experiments.experiment import Settings
+from wane.depletion import Depletion
+from wane.experiments.contract import Experiment
 
-OUTSIDE = ("cli.py", "report", "runs")
-"""parts of the package that no result depends on"""
 PACKAGES = ("equinox", "jax", "jaxlib", "matplotlib", "numpy", "optax", "pandas", "pyarrow", "scipy")
+TEXTS = ("title", "source", "summary", "differences", "paper_cost")
 
 
-def about(name: str, settings: Settings, scale: str, changed: dict[str, Any]) -> dict[str, Any]:
-    """All but the cost of a run."""
+def about(experiment: Experiment) -> dict[str, Any]:
+    """What the record says about the experiment and the software. The report takes its texts from here."""
+    versions = {name: importlib.metadata.version(name) for name in PACKAGES}
     return {
-        "experiment": name,
-        "scale": scale,
-        "settings": dataclasses.asdict(settings),
-        "changed": changed,
-        "versions": {"wane": wane.__version__, "python": platform.python_version()}
-        | {name: importlib.metadata.version(name) for name in PACKAGES},
+        "texts": {name: getattr(experiment, name) for name in TEXTS},
+        "versions": {"wane": wane.__version__, "python": platform.python_version()} | versions,
         "commit": commit(),
         "finished": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
     }
+
+
+def plain(value: Any) -> Any:
+    """A setting as JSON has it: nested settings as dictionaries, arrays as lists, other objects as their `repr`."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, Depletion | type):
+        return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    if isinstance(value, dict):
+        return {str(name): plain(each) for name, each in value.items()}
+    if isinstance(value, tuple | list):
+        return [plain(each) for each in value]
+    if isinstance(value, np.ndarray | np.generic | jax.Array):
+        return np.asarray(value).tolist()
+    return value if value is None or isinstance(value, bool | int | float | str) else repr(value)
 
 
 def commit() -> str | None:
@@ -51,14 +60,6 @@ def commit() -> str | None:
         return git("rev-parse", "--short=12", "HEAD") + ("+" if git("status", "--porcelain", "--", "../") else "")
     except (OSError, subprocess.CalledProcessError):
         return None
-
-
-@cache
-def code() -> str:
-    """A mark of the sources that results depend on."""
-    package = Path(wane.__file__).parent
-    files = [path for path in sorted(package.rglob("*.py")) if path.relative_to(package).parts[0] not in OUTSIDE]
-    return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:16]
 
 
 def device() -> str:

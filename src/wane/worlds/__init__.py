@@ -1,12 +1,25 @@
-"""Where an agent lives."""
+"""Where an agent lives: maps, the catalogue of worlds, what an agent sees, Gymnasium environments and pictures.
 
-from wane.worlds.catalog import make, names, shortest_paths
+The Gymnasium environments and the pictures are imported when they are first used, so that a simulation loads neither
+Gymnasium nor matplotlib nor Pillow.
+"""
+
+from typing import TYPE_CHECKING
+
+from wane.lazy import attach
+from wane.worlds.catalog import make, names, register, shortest_paths
 from wane.worlds.grid import ACTIONS, Map
-from wane.worlds.gym import Depleting, Environment, VectorEnvironment, register
-from wane.worlds.observe import OBSERVATIONS
+from wane.worlds.observe import OBSERVATIONS, Seen
 from wane.worlds.pixels import FirstPerson
 from wane.worlds.top_down import TopDown
 from wane.worlds.world import State, World
+
+if TYPE_CHECKING:
+    from wane.worlds import describe as describe
+    from wane.worlds import draw as draw
+    from wane.worlds import film as film
+    from wane.worlds import gym as gym
+    from wane.worlds.gym import Depleting, Environment, VectorEnvironment
 
 __all__ = [
     "ACTIONS",
@@ -15,6 +28,7 @@ __all__ = [
     "Environment",
     "FirstPerson",
     "Map",
+    "Seen",
     "State",
     "TopDown",
     "VectorEnvironment",
@@ -24,3 +38,5 @@ __all__ = [
     "register",
     "shortest_paths",
 ]
+
+__getattr__, __dir__ = attach(__name__)

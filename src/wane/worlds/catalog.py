@@ -1,4 +1,6 @@
-"""Worlds by name: the paper's, with its settings, and a few more. `make(name, **settings)` overrides any of them.
+"""Worlds by name: the paper's worlds with the paper's settings, and a few more.
+
+`make(name, **settings)` makes a world, with any of its settings changed.
 
 | name | what happens there |
 | --- | --- |
@@ -6,10 +8,10 @@
 | two-rooms, two-rooms-7, two-rooms-17 | policy learning: three rewards, one behind a door |
 | four-rooms, four-rooms-7, four-rooms-17 | policy composition: three rewards, four base policies |
 | toy | three states, one reward that vanishes at the first visit, one that stays |
-| asymmetric | one large reward on one side, six small ones worth more together on the other |
-| patches-2, patches-4, patches-6 | three equal rewards along a corridor, so many steps apart: patch leaving |
+| asymmetric | one large reward on one side, six small ones that are worth more together on the other |
+| patches-2, patches-4, patches-6 | three equal rewards along a corridor, 2, 4 or 6 steps apart: patch leaving |
 | corridor | a reward at each end |
-| open-field | random patches of given richness, to forage in |
+| open-field | random patches of a given richness, to forage in |
 
     >>> from wane.depletion import Hyperbolic
     >>> make("four-rooms", depletion=Hyperbolic(1.0), slip=0.2).n_states
@@ -17,13 +19,16 @@
 """
 
 import re
+import sys
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from jaxtyping import Int
 from scipy.sparse.csgraph import shortest_path
 
 from wane.depletion import Geometric
+from wane.types import Integer
 from wane.worlds.grid import ACTIONS, Map
 from wane.worlds.world import World
 
@@ -65,8 +70,11 @@ _FOUR_ROOMS_POLICIES = """
 """
 
 
-def shortest_paths(map: Map, goal: int, n_actions: int = 5) -> np.ndarray:
-    """The policy that walks to a state as fast as it can, the first of equal actions, and stays (or bumps) there."""
+def shortest_paths(map: Map, goal: Integer, n_actions: int = 5) -> Int[np.ndarray, " states"]:
+    """Returns the policy that walks to a state on a shortest path and stays there.
+
+    Of actions that are equally good it takes the first. With 4 actions it stays by bumping into a wall.
+    """
     table = map.next_states(n_actions)
     steps = shortest_path(
         map.mdp(n_actions).under(np.full(table.shape, 1 / n_actions)).T, unweighted=True, indices=goal
@@ -77,7 +85,7 @@ def shortest_paths(map: Map, goal: int, n_actions: int = 5) -> np.ndarray:
 
 
 def grid_6x6(**settings: Any) -> World:
-    """The grid of the paper's first result figure, with its policy π₁."""
+    """Makes the grid of the paper's first result figure, with its policy π₁."""
     policy = GRID_6X6.policy(">>>v\n^^<<\n^^<<\n^^<<")
     paper: Settings = dict(
         sites="g", rewards=[1.0], start="S", discount=0.9, horizon=10, n_actions=4, wall_penalty=1.0, policies=[policy]
@@ -86,7 +94,7 @@ def grid_6x6(**settings: Any) -> World:
 
 
 def two_rooms(size: int = 11, **settings: Any) -> World:
-    """Where the paper learns policies."""
+    """Makes the two rooms in which the paper learns policies."""
     _check_size(size)
     letters, middle = np.full((size, size), "."), size // 2
     letters[[0, -1]], letters[:, [0, -1]], letters[middle] = "#", "#", "#"
@@ -97,7 +105,7 @@ def two_rooms(size: int = 11, **settings: Any) -> World:
 
 
 def four_rooms(size: int = 11, **settings: Any) -> World:
-    """Where the paper composes policies: three rewards, and four policies that each walk to a goal of their own."""
+    """Makes the four rooms in which the paper composes policies: three rewards, and four policies with a goal each."""
     _check_size(size)
     if size == 11:
         map = FOUR_ROOMS
@@ -129,7 +137,7 @@ def _plain_four_rooms(size: int) -> Map:
 
 
 def toy(**settings: Any) -> World:
-    """The paper's three states: 10 to the left that is gone at the first visit, 6 to the right that stays."""
+    """Makes the paper's three states: 10 on the left, gone at the first visit, and 6 on the right, which stays."""
     map = Map("#####\n#1S2#\n#####")
     left, right, stay = (ACTIONS.index(name) for name in ("left", "right", "stay"))
     policies = [[stay, left, left], [right, right, stay]]
@@ -146,7 +154,7 @@ def toy(**settings: Any) -> World:
 
 
 def asymmetric(**settings: Any) -> World:
-    """One large reward on the left, six small ones with a larger sum on the right."""
+    """Makes a world with one large reward on the left, and six small ones with a larger sum on the right."""
     map = Map("""
         #############
         #.........1.#
@@ -161,7 +169,7 @@ def asymmetric(**settings: Any) -> World:
 
 
 def patches(distance: int = 4, **settings: Any) -> World:
-    """Three equal rewards along a corridor that is always the same; only the distance between them differs."""
+    """Makes a corridor with three equal rewards. The corridor is always the same; their distance is a setting."""
     longest = 6
     if not 1 <= distance <= longest:
         raise ValueError(f"distance between patches is 1 to {longest}, got {distance}")
@@ -174,7 +182,7 @@ def patches(distance: int = 4, **settings: Any) -> World:
 
 
 def corridor(length: int = 9, **settings: Any) -> World:
-    """A reward at each end of a corridor, the start in the middle."""
+    """Makes a corridor with a reward at each end and the start in the middle."""
     if length < 3:
         raise ValueError(f"a corridor with two rewards and a start is at least 3 long, got {length}")
     cells = np.full(length, ".")
@@ -187,7 +195,7 @@ def corridor(length: int = 9, **settings: Any) -> World:
 def open_field(
     rows: int = 15, columns: int = 15, patches: int = 5, richness: float = 10.0, seed: int = 0, **settings: Any
 ) -> World:
-    """A field with random 2 × 2 patches; `richness` is what the four cells of one hold together."""
+    """Makes a field with random patches of 2 × 2 cells; `richness` is what the four cells of a patch pay together."""
     map = Map.from_letters(np.pad(np.full((rows, columns), "."), 1, constant_values="#"))
     corners = np.argwhere(np.ones((rows // 2, columns // 2))) * 2 + 1
     if patches > len(corners):
@@ -219,7 +227,7 @@ _WORLDS: dict[str, Callable[..., World]] = {
 
 
 def make(name: str, **settings: Any) -> World:
-    """A world of the catalog, or one that was registered, with any of its settings overridden."""
+    """Makes a world of the catalogue, or one that was registered, with any of its settings changed."""
     if name not in _WORLDS:
         raise ValueError(
             f"unknown world {name!r}: there are {', '.join(names())}; add your own with wane.worlds.register"
@@ -228,7 +236,10 @@ def make(name: str, **settings: Any) -> World:
 
 
 def register(name: str, factory: Callable[..., World]) -> None:
-    """Adds a world of your own: `factory(**settings)` makes it."""
+    """Adds a world of your own, for `make` and for Gymnasium: `factory(**settings)` makes it.
+
+    Raises ValueError if the name is taken, or is not made of lower-case words and numbers with hyphens.
+    """
     if not re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", name):
         raise ValueError(
             f"a world's name is lower-case words and numbers with hyphens, such as four-rooms-17, got {name!r}"
@@ -236,8 +247,13 @@ def register(name: str, factory: Callable[..., World]) -> None:
     if name in _WORLDS:
         raise ValueError(f"there is a world {name!r} already: choose another name")
     _WORLDS[name] = factory
+    if "gymnasium" in sys.modules:
+        # Without Gymnasium there is nothing to tell it: importing wane.worlds.gym later registers all worlds.
+        from wane.worlds.gym import register_all
+
+        register_all()
 
 
 def names() -> list[str]:
-    """The worlds there are."""
+    """Returns the names of all worlds."""
     return sorted(_WORLDS)

@@ -1,8 +1,8 @@
-"""Draws maps: stills with values, policies, walks and sites, and a representation as a heat map.
+"""Draws maps: pictures with values, policies, walks and sites, and a row of a representation as a heat map.
 
-Nothing here opens a window or keeps state: stills are plain `Figure`s to `savefig`. Sites have the colours of Okabe
-and Ito in their order, values viridis and time plasma, which colour-blind readers can tell apart. No world imports
-this module, so that simulations run without loading a plotting library.
+The functions return plain `Figure`s; they open no window and keep no state. Sites have the colours of Okabe and Ito in
+their order, values have viridis and time has plasma, all of which colour-blind readers can tell apart. Simulations do
+not load this module, nor matplotlib: `world.draw()`, the short way to a picture, imports it when it is called.
 
     >>> from wane.worlds.catalog import four_rooms
     >>> rooms = four_rooms()
@@ -11,12 +11,14 @@ this module, so that simulations run without loading a plotting library.
     ['5', '10', '5']
 """
 
+import io
 from collections import Counter
 from itertools import pairwise
 from typing import Literal
 
 import matplotlib
 import numpy as np
+from jaxtyping import Float, Int, Shaped
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.collections import LineCollection, PolyCollection
@@ -25,19 +27,21 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.patches import Circle, Rectangle
 from matplotlib.patheffects import withStroke
-from numpy.typing import ArrayLike
 
-from wane.worlds import pixels
+from wane.types import ArrayLike, Integer
+from wane.worlds import colours
 from wane.worlds.grid import ACTIONS, MOVES, Map
 
-SITE_COLOURS = tuple(to_hex(colour / 255).upper() for colour in pixels.SITE_COLOURS)
+SITE_COLOURS = tuple(to_hex(colour / 255).upper() for colour in colours.SITE_COLOURS)
 INK, GREY, WALL, FAINT = "#222222", "#6B6B6B", "#A6A6A6", "#E4E4E4"
 # The end of plasma is too pale a yellow for a line on a white floor.
 _TIME = LinearSegmentedColormap.from_list("time", matplotlib.colormaps["plasma"](np.linspace(0, 0.88, 64)))
 # An arrow along x from 0 to 1, in units of its length, and half its height.
 _ARROW = np.array([(0, 0.05), (0.6, 0.05), (0.6, 0.18), (1, 0), (0.6, -0.18), (0.6, -0.05), (0, -0.05)])
+Limits = tuple[float | int, float | int]
+"""The values at the two ends of a scale of colours."""
 RIM = 0.25
-"""how much of the walls around a map is drawn, in cells"""
+"""How much of the walls around a map is drawn, in cells."""
 
 
 def still(
@@ -49,31 +53,28 @@ def still(
     sites: ArrayLike | None = None,
     rewards: ArrayLike | None = None,
     remaining: ArrayLike | None = None,
-    start: int | None = None,
-    limits: tuple[float, float] | None = None,
+    start: Integer | None = None,
+    limits: Limits | None = None,
     label: str = "value",
     title: str | None = None,
     ax: Axes | None = None,
 ) -> Figure:
-    """A map with any of these drawn on it, on a figure of its own or on `ax`.
+    """Draws a map with any of these on it, on a new figure or on `ax`. Returns the figure.
 
-    - `values`: a number for each state, as colours between `limits`, on a bar called `label`; NaN stays white.
-    - `policy`: an action for each state as an arrow (a dot to stay), or probabilities (states, actions) as arrows and
-      dots that are larger and darker the likelier they are. At a site the arrow sticks out of the disc, and a ring
-      around it is to stay.
-    - `trajectory`: the states of a walk, coloured by time, from the hollow dot to the full one. It keeps to the right
-      where it comes back to a cell, and has rings that grow with the steps it stayed.
-    - `sites`: rewarded states as discs, labelled with what is `remaining`, else with their `rewards`; given both, the
-      discs fade with what is left.
-    - `start`: a state to put a box around.
+    - `values`: a number for each state, as colours between `limits`, with a bar called `label`. NaN stays white.
+    - `policy`: an action for each state as an arrow (a dot for staying), or probabilities (states, actions) as arrows
+      and dots that are larger and darker the likelier they are. An arrow at a site sticks out of its disc, and a ring
+      around the disc is for staying.
+    - `trajectory`: the states of a walk, coloured by time, from the hollow dot to the full one. The line keeps to the
+      right where it comes back to a cell, and has rings that grow with the number of steps stayed.
+    - `sites`: rewarded states as discs with their `rewards`, or with what is `remaining`. Given both, the discs fade.
+    - `start`: a state with a box around it.
     """
     places = check_states(map, [] if sites is None else sites, "sites")
     walk = None if trajectory is None else check_states(map, trajectory, "trajectory")
     ax, shades = _floor(map, values, limits, label, ax, walk is not None)
     if start is not None:
-        y, x = map.cells[check_states(map, [start], "start")[0]] - 0.42
-        box = Rectangle((x, y), 0.84, 0.84, fill=False, ec=INK, lw=1.6, zorder=2.5, gid="start")
-        ax.add_patch(box).set_path_effects([withStroke(linewidth=3.6, foreground="white")])
+        _draw_start(ax, map, start)
     _draw_sites(ax, map, places, rewards, remaining, 0.36 if policy is None else 0.29, walk is not None)
     if policy is not None:
         _draw_policy(ax, map, np.asarray(policy), inks_on(shades), places)
@@ -82,16 +83,16 @@ def still(
     return _titled(ax, title)
 
 
-def representation(
+def representation_map(
     map: Map,
     row: ArrayLike,
     *,
-    state: int | None = None,
-    limits: tuple[float, float] | None = None,
+    state: Integer | None = None,
+    limits: Limits | None = None,
     title: str | None = None,
     ax: Axes | None = None,
 ) -> Figure:
-    """Φ(s, ·) over the cells, with s ringed, and with numbers if the cells are large enough to read them."""
+    """Draws Φ(s, ·) over the cells, with a ring around s, and with numbers if the cells are large enough for them."""
     row = check_numbers(row, (map.n_states,), "row", "one number for each state")
     limits = limits or (min(0.0, float(np.nanmin(row))), float(np.nanmax(row)))
     ax, shades = _floor(map, row, limits, "Φ(s, ·)", ax, False)
@@ -101,21 +102,28 @@ def representation(
             number = "0" if value == 0 else f"{value:.{_digits(value)}f}"
             ax.text(x, y, number, ha="center", va="center", color=ink, fontsize=min(12, 0.27 * points))
     if state is not None:
-        y, x = map.cells[check_states(map, [state], "state")[0]]
+        y, x = map.cells[check_states(map, np.array([state]), "state")[0]]
         ring = Circle((x, y), 0.44, fill=False, ec=SITE_COLOURS[0], lw=2.2, zorder=6, gid="state")
         ax.add_patch(ring).set_path_effects([withStroke(linewidth=4.2, foreground="white")])
     return _titled(ax, title)
 
 
-def window(map: Map) -> tuple[np.ndarray, np.ndarray]:
-    """Two corners (row, column) of what is drawn: the free cells, and a rim of the walls around them."""
+def to_png(figure: Figure) -> bytes:
+    """Returns a figure as the bytes of a PNG."""
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png")
+    return buffer.getvalue()
+
+
+def window(map: Map) -> tuple[Float[np.ndarray, "2"], Float[np.ndarray, "2"]]:
+    """Returns two corners (row, column) of what is drawn: the free cells, and a rim of the walls around them."""
     return np.maximum(map.cells.min(0) - RIM, 0), np.minimum(map.cells.max(0) + 1 + RIM, map.shape)
 
 
 def _floor(
-    map: Map, values: ArrayLike | None, limits: tuple[float, float] | None, label: str, ax: Axes | None, timed: bool
-) -> tuple[Axes, np.ndarray]:
-    """Walls, floor and the bar of the values; also the colour (r, g, b, a) of each state."""
+    map: Map, values: ArrayLike | None, limits: Limits | None, label: str, ax: Axes | None, timed: bool
+) -> tuple[Axes, Float[np.ndarray, "states 4"]]:
+    """Draws walls, floor and the bar of the values. Returns the axes and the colour (r, g, b, a) of each state."""
     shades, scale = np.ones((map.n_states, 4)), None
     if values is not None:
         values = check_numbers(values, (map.n_states,), "values", "one number for each state")
@@ -123,10 +131,7 @@ def _floor(
         scale = ScalarMappable(Normalize(low, high if high > low else low + 1), "viridis")
         shades = np.where(np.isnan(values)[:, None], 1.0, scale.to_rgba(values))
     (top, left), (bottom, right) = window(map)
-    if ax is None:
-        cell = min(0.8, 6 / (right - left), 5 / (bottom - top))
-        size = (right - left) * cell + 0.2 + 0.95 * (scale is not None), (bottom - top) * cell + 0.45 + 0.65 * timed
-        ax = Figure(figsize=size, layout=ConstrainedLayoutEngine(w_pad=0.09, h_pad=0.07)).subplots()
+    ax = _new_axes(map, scale is not None, timed) if ax is None else ax
     picture = np.ones((*map.shape, 4)) * (*to_rgb(WALL), 1)
     picture[map.free] = shades
     ax.imshow(picture)
@@ -140,8 +145,18 @@ def _floor(
     return ax, shades
 
 
+def _new_axes(map: Map, valued: bool, timed: bool) -> Axes:
+    """Returns the axes of a new figure, with room for the bars of values and of time."""
+    low, high = window(map)
+    height, width = high - low
+    cell = min(0.8, 6 / width, 5 / height)
+    size = width * cell + 0.2 + 0.95 * valued, height * cell + 0.45 + 0.65 * timed
+    return Figure(figsize=size, layout=ConstrainedLayoutEngine(w_pad=0.09, h_pad=0.07)).subplots()
+
+
 def _bar(ax: Axes, map: Map, scale: ScalarMappable, label: str, way: Literal["vertical", "horizontal"]) -> None:
-    """A colour bar along the map; an inset, because one beside the axes would be taller than a map of square cells."""
+    """Draws a colour bar along the map."""
+    # It is an inset, because a bar beside the axes would be taller than a map of square cells.
     (top, left), (bottom, right) = window(map)
     thick = 0.035 * max(bottom - top, right - left)
     beside = (right - 0.5 + 0.8 * thick, top - 0.5, thick, bottom - top)
@@ -158,59 +173,68 @@ def _titled(ax: Axes, title: str | None) -> Figure:
 
 
 def _cell_points(ax: Axes, map: Map) -> float:
-    """About how large a cell will be, in points."""
+    """Returns about how large a cell will be, in points."""
     low, high = window(map)
     box, (width, height) = ax.get_position(), ax.figure.figure.get_size_inches()
     return 72 * float(min((box.height * height, box.width * width) / (high - low)))
 
 
-def inks_on(shades: ArrayLike) -> np.ndarray:
-    """Dark ink on light shades, white on dark ones."""
+def inks_on(shades: ArrayLike) -> Shaped[np.ndarray, "..."]:
+    """Returns the colour of text: dark on light shades, white on dark ones."""
     return np.where(np.asarray(shades)[..., :3] @ (0.299, 0.587, 0.114) > 0.55, INK, "#FFFFFF")
 
 
-def faded(colour: str, fraction: float) -> str:
-    r, g, b = (1 - (1 - c) * fraction for c in to_rgb(colour))
+def faded(colour: str, fraction: float | int | np.floating) -> str:
+    """Returns a colour between white (fraction 0) and the full colour (fraction 1)."""
+    r, g, b = (1 - (1 - c) * float(fraction) for c in to_rgb(colour))
     return to_hex((r, g, b))
 
 
-def _digits(value: float) -> int:
+def _digits(value: float | np.floating) -> int:
+    """Returns the number of decimals that are worth showing."""
     return 2 if abs(value) < 9.995 else 1 if abs(value) < 99.95 else 0
 
 
-def short(value: float) -> str:
-    """A number in about four characters."""
+def short(value: float | np.floating) -> str:
+    """Returns a number as text of about four characters."""
     return f"{round(float(value), _digits(value)) + 0.0:g}"
 
 
 def site_colour(i: int) -> str:
+    """Returns the colour of the i-th site; the colours repeat."""
     return SITE_COLOURS[i % len(SITE_COLOURS)]
+
+
+def _draw_start(ax: Axes, map: Map, start: Integer) -> None:
+    y, x = map.cells[check_states(map, np.array([start]), "start")[0]] - 0.42
+    box = Rectangle((x, y), 0.84, 0.84, fill=False, ec=INK, lw=1.6, zorder=2.5, gid="start")
+    ax.add_patch(box).set_path_effects([withStroke(linewidth=3.6, foreground="white")])
 
 
 def _draw_sites(
     ax: Axes,
     map: Map,
-    sites: np.ndarray,
+    sites: Int[np.ndarray, " sites"],
     rewards: ArrayLike | None,
     remaining: ArrayLike | None,
     radius: float,
     aside: bool,
 ) -> None:
-    """Discs, with their labels inside where these fit, else (or for `aside`) at their upper right."""
-    full, left = (
-        None if given is None else check_numbers(given, (len(sites),), name, "one number for each of `sites`")
-        for given, name in ((rewards, "rewards"), (remaining, "remaining"))
-    )
-    fraction = np.ones(len(sites)) if full is None or left is None else fraction_left(left, full)
-    left, points = full if left is None else left, _cell_points(ax, map)
+    """Draws discs with labels: inside where these fit, else (or for `aside`) at the upper right."""
+    numbers, fractions, points = None, np.ones(len(sites)), _cell_points(ax, map)
+    if rewards is not None:
+        numbers = rewards = check_numbers(rewards, (len(sites),), "rewards", "one number for each of `sites`")
+    if remaining is not None:
+        numbers = check_numbers(remaining, (len(sites),), "remaining", "one number for each of `sites`")
+        fractions = fractions if rewards is None else remaining_fraction(numbers, rewards)
     size = float(np.clip(0.27 * points, 6.5, 12))
     for i, (y, x) in enumerate(map.cells[sites]):
-        fill = faded(site_colour(i), fraction[i])
+        fill = faded(site_colour(i), fractions[i])
         disc = Circle((x, y), radius, fc=fill, ec=site_colour(i), lw=min(2, 0.07 * points), zorder=2.6, gid="site")
         ax.add_patch(disc).set_path_effects([withStroke(linewidth=min(4, 0.15 * points), foreground="white")])
-        if left is None:
+        if numbers is None:
             continue
-        text, style = short(left[i]), {"weight": "bold", "fontsize": size, "zorder": 7}
+        text, style = short(numbers[i]), {"weight": "bold", "fontsize": size, "zorder": 7}
         if aside or 0.7 * size * len(text) > 2.1 * radius * points:
             halo = [withStroke(linewidth=2.5, foreground="white")]
             ax.text(x + 0.3, y - 0.2, text, ha="left", va="bottom", color=INK, path_effects=halo, **style)
@@ -218,7 +242,13 @@ def _draw_sites(
             ax.text(x, y, text, ha="center", va="center_baseline", color=str(inks_on(to_rgb(fill))), **style)
 
 
-def _draw_policy(ax: Axes, map: Map, policy: np.ndarray, inks: np.ndarray, sites: np.ndarray) -> None:
+def _draw_policy(
+    ax: Axes,
+    map: Map,
+    policy: Shaped[np.ndarray, "..."],
+    inks: Shaped[np.ndarray, " states"],
+    sites: Int[np.ndarray, " sites"],
+) -> None:
     state, action, chance = _choices(map, policy)
     way, centre, at_site = MOVES[action][:, ::-1], map.cells[state][:, ::-1], np.isin(state, sites)
     colours = [(*to_rgb(ink), 0.3 + 0.7 * p) for ink, p in zip(inks[state], chance, strict=True)]
@@ -237,8 +267,10 @@ def _draw_policy(ax: Axes, map: Map, policy: np.ndarray, inks: np.ndarray, sites
         ax.add_patch(Circle((x, y), radius, fill=not at_site[i], color=colours[i], lw=1.5, zorder=2.55, gid="stay"))
 
 
-def _choices(map: Map, policy: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Every state, action and probability that a policy may choose."""
+def _choices(
+    map: Map, policy: Shaped[np.ndarray, "..."]
+) -> tuple[Int[np.ndarray, " choices"], Int[np.ndarray, " choices"], Float[np.ndarray, " choices"]]:
+    """Returns the state, the action and the probability of everything that a policy may choose."""
     n, most = map.n_states, len(ACTIONS)
     if policy.shape == (n,):
         for s in np.flatnonzero(~np.isin(policy, range(most))):
@@ -253,7 +285,7 @@ def _choices(map: Map, policy: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.n
     return state, action, policy[state, action]
 
 
-def _draw_trajectory(ax: Axes, map: Map, states: np.ndarray) -> None:
+def _draw_trajectory(ax: Axes, map: Map, states: Int[np.ndarray, " steps"]) -> None:
     if not len(states):
         raise ValueError("trajectory: empty; give at least the state that the walk starts in")
     since = np.flatnonzero(np.diff(states, prepend=-1))
@@ -276,20 +308,20 @@ def _draw_trajectory(ax: Axes, map: Map, states: np.ndarray) -> None:
     _bar(ax, map, scale, "time step", "horizontal")
 
 
-def _track(at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The line (x, y) of a walk through the centres `at`, and to which of them each of its points belongs.
+def _track(at: Float[np.ndarray, "visits 2"]) -> tuple[Float[np.ndarray, "points 2"], Int[np.ndarray, " points"]]:
+    """Returns the line (x, y) of a walk through the centres `at`, and to which of them each of its points belongs.
 
-    Moves into or out of a cell that is visited again are shifted to the right of where they go, and further each time
-    that the same move is made: there and back are two lines.
+    A move into or out of a cell that is visited again is shifted to the right of where it goes, and further each time
+    that the same move is made, so that there and back are two lines.
     """
     step = np.diff(at, axis=0)
     step /= np.linalg.norm(step, axis=1, keepdims=True)
     cells = [tuple(cell) for cell in at]
     visits, moves, made = Counter(cells), Counter(pairwise(cells)), Counter()
-    gap, shift = 0.36 / max(2.25, *moves.values(), 0), np.zeros((len(at), 2))
+    lane, shift = 0.36 / max(2.25, *moves.values(), 0), np.zeros((len(at), 2))
     for i, (a, b) in enumerate(pairwise(cells)):
         if visits[a] > 1 or visits[b] > 1:
-            shift[i] = gap * (made[a, b] + 0.5) * np.array([-step[i, 1], step[i, 0]])
+            shift[i] = lane * (made[a, b] + 0.5) * np.array([-step[i, 1], step[i, 0]])
             made[a, b] += 1
     points, owner = [at[0] + shift[0]], [0]
     for i in range(1, len(at)):
@@ -302,8 +334,8 @@ def _track(at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.array(points), np.array(owner)
 
 
-def check_states(map: Map, states: ArrayLike, name: str) -> np.ndarray:
-    """States as whole numbers that are on the map."""
+def check_states(map: Map, states: ArrayLike, name: str) -> Int[np.ndarray, " states"]:
+    """Returns states as integers. Raises ValueError for one that is not on the map."""
     given = np.asarray(states)
     if given.ndim != 1:
         raise ValueError(f"{name}: shape {given.shape}; give a list of states")
@@ -313,13 +345,16 @@ def check_states(map: Map, states: ArrayLike, name: str) -> np.ndarray:
     return given.astype(int)
 
 
-def check_numbers(values: ArrayLike, shape: tuple[int, ...], name: str, what: str) -> np.ndarray:
+def check_numbers(values: ArrayLike, shape: tuple[int, ...], name: str, what: str) -> Float[np.ndarray, "..."]:
+    """Returns numbers as an array. Raises ValueError if it has another shape."""
     given = np.asarray(values, float)
     if given.shape != shape:
         raise ValueError(f"{name}: shape {given.shape}; give shape {shape}, {what}")
     return given
 
 
-def fraction_left(left: np.ndarray, rewards: np.ndarray) -> np.ndarray:
-    """How much of each reward is left, between 0 and 1."""
-    return np.clip(np.divide(left, rewards, out=np.zeros(len(left)), where=rewards != 0), 0, 1)
+def remaining_fraction(
+    remaining: Float[np.ndarray, " sites"], rewards: Float[np.ndarray, " sites"]
+) -> Float[np.ndarray, " sites"]:
+    """Returns how much remains of each reward, between 0 and 1."""
+    return np.clip(np.divide(remaining, rewards, out=np.zeros(len(remaining)), where=rewards != 0), 0, 1)

@@ -1,19 +1,27 @@
-"""An episode as an animated GIF: the map and the agent, what is left of every site beside it, the return counting up.
+"""An episode as an animated GIF: the agent on its map, what remains of every site, and the return as it grows.
 
-Painted and written with Pillow, no ffmpeg; a hundred steps take a second and some 300 kB.
+Pillow paints and writes the pictures; ffmpeg is not needed. A hundred steps take about a second and 300 kB.
+`world.film(episode)` is the short way to a `Film`.
 """
 
+import base64
+import html
+import io
+from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
 
 import matplotlib
 import numpy as np
+from jaxtyping import Float, Int
 from matplotlib.colors import to_rgb
-from numpy.typing import ArrayLike
 from PIL import Image, ImageDraw, ImageFont
 
 from wane.files import write
+from wane.types import AnyArray, ArrayLike
 from wane.worlds.draw import (
     FAINT,
     GREY,
@@ -22,22 +30,131 @@ from wane.worlds.draw import (
     check_numbers,
     check_states,
     faded,
-    fraction_left,
     inks_on,
+    remaining_fraction,
     short,
     site_colour,
     window,
 )
 from wane.worlds.grid import Map
+from wane.worlds.world import World
 
 MARGIN = 12
-"""pixels around what is painted on a GIF"""
+"""The number of pixels around what is painted."""
+Length = float | int | np.floating
+"""A number of pixels, or of pictures in a second."""
 TAIL = 8
-"""how many of the last steps a GIF shows behind the agent"""
+"""The number of past steps that are shown behind the agent."""
 
 
-def gif(
-    path: str | Path,
+@runtime_checkable
+class Recorded(Protocol):
+    """An episode that was played: what `World.film` needs to know of it."""
+
+    @property
+    def cells(self) -> AnyArray:
+        """The states that the agent was in, the start included: (steps + 1,)."""
+        ...
+
+    @property
+    def rewards(self) -> AnyArray:
+        """What each step paid: (steps,)."""
+        ...
+
+    @property
+    def remaining(self) -> AnyArray:
+        """What remained of every reward, at the start and after each step: (steps + 1, sites)."""
+        ...
+
+    @property
+    def live(self) -> AnyArray:
+        """Above 0 for each step that was taken, 0 for those after the end: (steps,)."""
+        ...
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Film:
+    """An episode of T steps as T + 1 pictures. Jupyter shows it; `save` writes it to a file."""
+
+    map: Map
+    states: Int[np.ndarray, " frames"]
+    """The state after each step, from the start on."""
+    sites: Int[np.ndarray, " sites"]
+    rewards: Float[np.ndarray, " sites"]
+    """The rewards of fresh sites."""
+    remaining: Float[np.ndarray, "frames sites"]
+    """What remains of the rewards after each step."""
+    returns: Float[np.ndarray, " frames"]
+    """The return up to each step."""
+    title: str | None = None
+    fps: Length = 6
+    """The number of pictures in a second."""
+    cell_pixels: int | None = None
+    """The size of a cell. None: the picture is up to about 700 pixels wide."""
+
+    def pictures(self) -> Iterator[Image.Image]:
+        """Paints the pictures one after the other."""
+        stage, steps = _Stage(self), len(self.states) - 1
+        palette = _palette([INK, GREY, *dict.fromkeys(stage.colours), WALL])
+        for t in range(steps + 1):
+            picture = stage.frame(self.states[: t + 1], self.remaining[t], self.returns[t], steps)
+            yield picture.quantize(palette=palette, dither=Image.Dither.NONE)
+
+    def _write(self, file: Path | io.BytesIO) -> None:
+        """Writes a GIF that loops; its last picture stays a second longer."""
+        pictures = self.pictures()
+        times = [round(1000 / self.fps)] * (len(self.states) - 1) + [round(1000 / self.fps) + 1000]
+        next(pictures).save(file, "GIF", save_all=True, append_images=pictures, duration=times, loop=0, optimize=True)
+
+    def save(self, path: str | Path) -> Path:
+        """Writes the film to a GIF, completely or not at all. Returns the path."""
+        return write(Path(path), self._write)
+
+    def to_bytes(self) -> bytes:
+        """Returns the film as the bytes of a GIF."""
+        buffer = io.BytesIO()
+        self._write(buffer)
+        return buffer.getvalue()
+
+    def __repr__(self) -> str:
+        return f"Film({len(self.states) - 1} steps, title={self.title!r})"
+
+    def _repr_html_(self) -> str:
+        data = base64.b64encode(self.to_bytes()).decode()
+        return f'<img src="data:image/gif;base64,{data}" alt="{html.escape(self.title or "an episode")}">'
+
+
+def film_of(world: World, episode: Recorded, title: str | None = None, fps: Length = 6) -> Film:
+    """Returns the film of an episode of a world, up to its last live step."""
+    cells, rewards, remaining, live = (
+        np.asarray(part) for part in (episode.cells, episode.rewards, episode.remaining, episode.live)
+    )
+    if cells.ndim != 1:
+        raise ValueError(
+            f"the episode's cells have shape {cells.shape}, so these are several episodes: film one of them, "
+            "jax.tree.map(lambda part: part[0], episodes)"
+        )
+    steps = int((live > 0).sum())
+    powers = np.arange(steps) + (1 if world.timing == "arrival" else 0)
+    returns = np.append(0.0, np.cumsum(float(world.discount) ** powers * rewards[:steps]))
+    return make_film(
+        world.map,
+        cells[: steps + 1],
+        sites=world.sites,
+        rewards=np.asarray(world.rewards),
+        remaining=remaining[: steps + 1],
+        returns=returns,
+        title=title,
+        fps=fps,
+    )
+
+
+def gif(path: str | Path, map: Map, states: ArrayLike, **options: Any) -> Path:
+    """Writes an episode to a GIF and returns the path. The options are those of `make_film`."""
+    return make_film(map, states, **options).save(path)
+
+
+def make_film(
     map: Map,
     states: ArrayLike,
     *,
@@ -46,15 +163,15 @@ def gif(
     remaining: ArrayLike,
     returns: ArrayLike,
     title: str | None = None,
-    fps: float = 6,
+    fps: Length = 6,
     cell_pixels: int | None = None,
-) -> Path:
-    """An episode of T steps as a GIF of T + 1 frames that loops; the last frame stays a second longer.
+) -> Film:
+    """Returns the film of an episode of T steps.
 
     `states` (T + 1,), `remaining` (T + 1, sites) and `returns` (T + 1,) are what holds after each step, from the start;
-    `rewards` are those of the full sites. Without `cell_pixels` the picture is up to about 700 pixels wide.
+    `rewards` are those of fresh sites. Raises ValueError where their shapes do not agree.
     """
-    path, states, sites = Path(path), check_states(map, states, "states"), check_states(map, sites, "sites")
+    states, sites = check_states(map, states, "states"), check_states(map, sites, "sites")
     frames = len(states)
     if not frames:
         raise ValueError("states: empty; give at least the state that the episode starts in")
@@ -63,26 +180,16 @@ def gif(
     if cell_pixels is not None and cell_pixels < 4:
         raise ValueError(f"cell_pixels: {cell_pixels}; give at least 4, or none to have it chosen")
     rewards = check_numbers(rewards, (len(sites),), "rewards", "one for each of `sites`")
-    remaining = check_numbers(
-        remaining, (frames, len(sites)), "remaining", "a row for each of `states`, a column a site"
-    )
+    wanted = "a row for each of `states`, a column a site"
+    remaining = check_numbers(remaining, (frames, len(sites)), "remaining", wanted)
     returns = check_numbers(returns, (frames,), "returns", "one for each of `states`")
-    stage = _Stage(map, cell_pixels, sites, rewards, np.abs(remaining).max(initial=0), title)
-    pictures = (stage.frame(states[: t + 1], remaining[t], returns[t], frames - 1) for t in range(frames))
-    palette = _palette([INK, GREY, *dict.fromkeys(stage.colours), WALL])
-    times = [round(1000 / fps)] * (frames - 1) + [round(1000 / fps) + 1000]
-    pictures = (picture.quantize(palette=palette, dither=Image.Dither.NONE) for picture in pictures)
-
-    def fill(draft: Path) -> None:
-        next(pictures).save(draft, "GIF", save_all=True, append_images=pictures, duration=times, loop=0, optimize=True)
-
-    return write(path, fill)
+    return Film(map, states, sites, rewards, remaining, returns, title, fps, cell_pixels)
 
 
 def _palette(colours: list[str]) -> Image.Image:
-    """White, and shades from each colour towards it: for what fades, and for smooth edges."""
-    # Pillow looks colours up to within a few levels, and would take a shade next to white for white. An entry that is
-    # left free lets it write what did not change as transparent, which halves the file.
+    """Returns a palette of white, and of shades from each colour towards it: for what fades, and for smooth edges."""
+    # Pillow finds colours only to within a few levels, and would take a shade next to white for white. A free entry
+    # of the palette lets it write what did not change as transparent, which halves the file.
     shades = [to_rgb(faded(c, f)) for c in colours for f in np.linspace(1, 0, 250 // len(colours), endpoint=False)]
     entries = [(1.0, 1.0, 1.0), *(shade for shade in shades if min(shade) < 0.95)]
     image = Image.new("P", (1, 1))
@@ -91,65 +198,67 @@ def _palette(colours: list[str]) -> Image.Image:
 
 
 class _Stage:
-    """The frames of an episode. They are painted at twice their size and halved, which smooths the edges."""
+    """Paints the pictures of a film, at twice their size; halving them smooths the edges."""
 
-    def __init__(
-        self, map: Map, cell: int | None, sites: np.ndarray, rewards: np.ndarray, most: float, title: str | None
-    ):
-        low, high = window(map)
-        cell = cell or int(np.clip(440 // max(high - low), 8, 64))
+    def __init__(self, film: Film) -> None:
+        low, high = window(film.map)
+        cell = film.cell_pixels or int(np.clip(440 // max(high - low), 8, 64))
         rows, columns = np.round((high - low) * cell).astype(int).tolist()
-        top = MARGIN + 30 * bool(title)
-        self.map, self.cell, self.sites, self.rewards = map, cell, sites, rewards
-        self.most = max(most, np.abs(rewards).max(initial=0)) or 1.0
-        self.colours = [site_colour(i) for i in range(len(sites))]
+        top = MARGIN + 30 * bool(film.title)
+        self.map, self.cell, self.sites, self.rewards = film.map, cell, film.sites, film.rewards
+        self.most = float(max(np.abs(film.remaining).max(initial=0), np.abs(film.rewards).max(initial=0))) or 1.0
+        self.colours = [site_colour(i) for i in range(len(film.sites))]
         self.corner = np.array((MARGIN, top)) - np.round(low[::-1] * cell)
-        self.panel, self.top, self.pitch = MARGIN + columns + 18, top, 32 if len(sites) * 32 + 124 < rows else 24
-        height = top + max(rows, 124 + self.pitch * len(sites)) + MARGIN
+        self.panel, self.top, self.pitch = MARGIN + columns + 18, top, 32 if len(self.sites) * 32 + 124 < rows else 24
+        height = top + max(rows, 124 + self.pitch * len(self.sites)) + MARGIN
         self.background = Image.new("RGB", (2 * (self.panel + 200 + MARGIN), 2 * height), "white")
         pen = _Pen(self.background)
         pen.box(MARGIN, top, columns, rows, WALL)
-        for row, column in map.cells:
+        for row, column in film.map.cells:
             pen.box(self.corner[0] + column * cell, self.corner[1] + row * cell, cell, cell, "white", FAINT)
-        pen.text((MARGIN, MARGIN + 9), title or "", 17, most=self.panel + 200 - MARGIN)
+        pen.text((MARGIN, MARGIN + 9), film.title or "", 17, most=self.panel + 200 - MARGIN)
         pen.text((self.panel, top + 42), "return", 13, GREY)
-        pen.text((self.panel, top + 110), "reward left", 13, GREY)
+        pen.text((self.panel, top + 110), "remaining reward", 13, GREY)
 
-    def frame(self, states: np.ndarray, left: np.ndarray, total: float, steps: int) -> Image.Image:
-        """The picture after the last of `states`."""
+    def frame(
+        self, states: Int[np.ndarray, " steps"], remaining: Float[np.ndarray, " sites"], earned: float, steps: int
+    ) -> Image.Image:
+        """Returns the picture after the last of `states`."""
         image = self.background.copy()
         pen, cell = _Pen(image), self.cell
         self._paint_tail(pen, states[-TAIL - 1 :])
-        for i, fraction in enumerate(fraction_left(left, self.rewards)):
+        for i, fraction in enumerate(remaining_fraction(remaining, self.rewards)):
             self._badge(pen, i, self._centre(self.sites[i]), 0.4 * cell, fraction)
         pen.disc(self._centre(states[-1]), 0.27 * cell, INK, "white", max(1, 0.04 * cell))
         pen.text((self.panel, self.top + 10), f"step {len(states) - 1} of {steps}", 15)
-        pen.text((self.panel, self.top + 70), f"{total:.2f}", 30)
+        pen.text((self.panel, self.top + 70), f"{earned:.2f}", 30)
         for i, colour in enumerate(self.colours):
             y = self.top + 124 + self.pitch * (i + 0.5)
-            full, now = (110 * abs(reward) / self.most for reward in (self.rewards[i], left[i]))
-            self._badge(pen, i, np.array((self.panel + 9, y)), 9, 1)
+            full, now = (110 * abs(reward) / self.most for reward in (self.rewards[i], remaining[i]))
+            self._badge(pen, i, np.array((self.panel + 9, y)), 9, 1.0)
             pen.box(self.panel + 26, y - 6, full, 12, FAINT)
             pen.box(self.panel + 26, y - 6, now, 12, colour)
-            pen.text((self.panel + 144, y), short(left[i]), 14)
+            pen.text((self.panel + 144, y), short(remaining[i]), 14)
         return image.reduce(2)
 
-    def _centre(self, state: int) -> np.ndarray:
+    def _centre(self, state: int | np.integer) -> Float[np.ndarray, "2"]:
+        """Returns the pixel (x, y) in the middle of a state's cell."""
         return self.corner + (self.map.cells[state][::-1] + 0.5) * self.cell
 
-    def _paint_tail(self, pen: "_Pen", states: np.ndarray) -> None:
+    def _paint_tail(self, pen: "_Pen", states: Int[np.ndarray, " steps"]) -> None:
+        """Paints the last steps as a line that fades with its age."""
         age = len(states) - 1
         for a, b in pairwise(states):
             start, way = self._centre(a), self._centre(b) - self._centre(a)
             # Cells that do not touch are a jump, such as a new start: no way that was walked.
             for part in np.linspace(0, 1, 8 + self.cell // 3) if abs(way).sum() < 1.5 * self.cell else ():
-                fresh = 1 - (age - part) / TAIL
-                shade = faded(INK, 0.08 + 0.42 * fresh)
-                pen.disc(start + part * way, (0.06 + 0.07 * fresh) * self.cell, shade, shade, 0)
+                freshness = 1 - (age - part) / TAIL
+                shade = faded(INK, 0.08 + 0.42 * freshness)
+                pen.disc(start + part * way, (0.06 + 0.07 * freshness) * self.cell, shade, shade, 0)
             age -= 1
 
-    def _badge(self, pen: "_Pen", i: int, centre: np.ndarray, radius: float, fraction: float) -> None:
-        """A site: its colour, and a letter that ties disc and bar together for who cannot tell the colours apart."""
+    def _badge(self, pen: "_Pen", i: int, centre: Float[np.ndarray, "2"], radius: Length, fraction: float) -> None:
+        """Paints a site: its colour, and a letter that ties disc and bar together for those who cannot see colours."""
         fill = faded(self.colours[i], fraction)
         pen.disc(centre, radius, fill, self.colours[i], max(1, 0.13 * radius))
         pen.text(centre, chr(ord("A") + i % 26), max(8, round(1.15 * radius)), str(inks_on(to_rgb(fill))), "mm")
@@ -158,18 +267,21 @@ class _Stage:
 class _Pen:
     """Takes pixels of a picture, and draws on an image of twice its size."""
 
-    def __init__(self, image: Image.Image):
+    def __init__(self, image: Image.Image) -> None:
         self.pen = ImageDraw.Draw(image)
 
-    def box(self, x: float, y: float, width: float, height: float, fill: str, edge: str | None = None) -> None:
+    def box(self, x: Length, y: Length, width: Length, height: Length, fill: str, edge: str | None = None) -> None:
         x0, y0, x1, y1 = (round(2 * float(c)) for c in (x, y, x + width, y + height))
         if x1 > x0:
             self.pen.rectangle((x0, y0, x1 - 1, y1 - 1), fill, edge)
 
-    def disc(self, centre: np.ndarray, radius: float, fill: str, edge: str, width: float) -> None:
+    def disc(self, centre: Float[np.ndarray, "2"], radius: Length, fill: str, edge: str, width: Length) -> None:
         self.pen.ellipse([*(2 * (centre - radius)), *(2 * (centre + radius))], fill, edge, round(2 * width))
 
-    def text(self, at: ArrayLike, text: str, size: int, colour: str = INK, anchor: str = "lm", most: float = np.inf):
+    def text(
+        self, at: ArrayLike, text: str, size: int, colour: str = INK, anchor: str = "lm", most: Length = np.inf
+    ) -> None:
+        """Writes text, smaller if it would be wider than `most`."""
         while size > 8 and _font(2 * size).getlength(text) > 2 * most:
             size -= 1
         x, y = 2 * np.asarray(at)

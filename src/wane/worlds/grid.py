@@ -1,8 +1,8 @@
-"""A text map and what can be done on it.
+"""A map drawn as text, and where each action leads on it.
 
-`#` is a wall, `.` is free, letters and digits are free cells with a name; free cells are the states, numbered along
-the rows. Bumping into a wall leaves the agent where it is. With slip p an action becomes, with probability p, a move
-to a uniformly chosen free neighbour.
+`#` is a wall, `.` is a free cell, and a letter or a digit is a free cell with a name. The free cells are the states;
+they are numbered from 0 along the rows. An agent that bumps into a wall stays where it is. With slip p, an action is
+replaced with probability p by a move to a free neighbour, which is chosen uniformly.
 
     >>> corridor = Map('''
     ...     #####
@@ -16,29 +16,35 @@ to a uniformly chosen free neighbour.
 from functools import cached_property
 
 import numpy as np
+from jaxtyping import Bool, Float, Int, Shaped
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
 from wane.mdp import MDP
+from wane.types import AnyArray, Integer
 
 ACTIONS = ("up", "right", "down", "left", "stay")
+"""The names of the actions, in the order of their numbers."""
 MOVES = np.array([(-1, 0), (0, 1), (1, 0), (0, -1), (0, 0)])
+"""The change of (row, column) that each action aims at."""
 _POLICY_LETTERS = {letter: a for a, letters in enumerate(("u^", "r>", "dv", "l<", "s.")) for letter in letters}
 
 
 class Map:
-    """Walls and free cells, from text."""
+    """The walls and the free cells of a world."""
 
-    def __init__(self, text: str):
+    letters: Shaped[np.ndarray, "rows columns"]
+    """The character of every cell."""
+    free: Bool[np.ndarray, "rows columns"]
+    """Whether each cell is free."""
+    cells: Int[np.ndarray, "states 2"]
+    """The (row, column) of every state."""
+    number: Int[np.ndarray, "rows columns"]
+    """The state number of every cell, −1 for walls."""
+
+    def __init__(self, text: str) -> None:
         lines = [line.strip() for line in text.strip().splitlines()]
-        if not lines:
-            raise ValueError("a map needs a free cell, this one is empty")
-        widths = {len(line) for line in lines}
-        if len(widths) != 1 or widths == {0}:
-            ragged = next((i for i, line in enumerate(lines) if len(line) != len(lines[0])), 0)
-            raise ValueError(
-                f"all rows of a map have the same length; row {ragged} is {len(lines[ragged])} long: {text!r}"
-            )
+        _check_lines(lines, text)
         self.letters = np.array([list(line) for line in lines])
         strange = [str(c) for c in np.unique(self.letters) if not ((c.isascii() and c.isalnum()) or c in "#.")]
         if strange:
@@ -49,26 +55,34 @@ class Map:
         if not self.free.any():
             raise ValueError(f"a map needs a free cell: {text!r}")
         self.cells = np.argwhere(self.free)
-        """(row, column) of every state"""
         self.number = np.where(self.free, np.cumsum(self.free).reshape(self.free.shape) - 1, -1)
-        """the state of every cell, −1 for walls"""
 
     @classmethod
-    def from_letters(cls, letters: np.ndarray) -> "Map":
-        """A map from an array (rows, columns) of characters."""
+    def from_letters(cls, letters: Shaped[np.ndarray, "rows columns"]) -> "Map":
+        """Makes a map from an array of characters."""
         return cls("\n".join("".join(row) for row in letters))
 
     @property
+    def text(self) -> str:
+        """The map as text; `Map(map.text)` is the same map."""
+        return "\n".join("".join(row) for row in self.letters)
+
+    def __repr__(self) -> str:
+        return f'Map("""\n{self.text}\n""")'
+
+    @property
     def shape(self) -> tuple[int, int]:
+        """The number of rows and of columns, outer walls included."""
         rows, columns = self.free.shape
         return rows, columns
 
     @property
     def n_states(self) -> int:
+        """The number of free cells."""
         return len(self.cells)
 
-    def state(self, row: int, column: int) -> int:
-        """The state of a free cell."""
+    def state(self, row: Integer, column: Integer) -> int:
+        """Returns the state number of a free cell. Raises ValueError for a wall and for a cell off the map."""
         rows, columns = self.shape
         if not (0 <= row < rows and 0 <= column < columns):
             raise ValueError(f"cell ({row}, {column}) is off the map, which has {rows} rows and {columns} columns")
@@ -77,35 +91,35 @@ class Map:
         return int(self.number[row, column])
 
     def find(self, letter: str) -> int:
-        """The state of the one cell that bears a letter."""
+        """Returns the state number of the cell with this letter. Raises ValueError unless there is exactly one."""
         places = np.argwhere(self.letters == letter)
         if len(places) != 1:
             raise ValueError(f"{letter!r} stands {len(places)} times on the map, not once")
         return self.state(*places[0])
 
     @cached_property
-    def _targets(self) -> np.ndarray:
-        """The cell each move from each state aims at, walls and the edge as −1."""
+    def _targets(self) -> Int[np.ndarray, "states 5"]:
+        """The state that each move aims at; −1 for walls and for cells off the map."""
         padded = np.pad(self.number, 1, constant_values=-1)
         aim = self.cells[:, None] + MOVES + 1
         return padded[aim[..., 0], aim[..., 1]]
 
     @cached_property
-    def regions(self) -> np.ndarray:
-        """A number for each state, the same for states that can reach each other."""
+    def regions(self) -> Int[np.ndarray, " states"]:
+        """A number for each state. Two states have the same number if each can reach the other."""
         return connected_components(self.neighbours(), directed=False)[1]
 
-    def next_states(self, n_actions: int = 5) -> np.ndarray:
-        """A table (states, actions) of where each action leads."""
+    def next_states(self, n_actions: int = 5) -> Int[np.ndarray, "states actions"]:
+        """Returns the state that each action leads to when it does not slip."""
         own = np.arange(self.n_states)[:, None]
         return np.where(self._targets < 0, own, self._targets)[:, :n_actions]
 
-    def bumps(self, n_actions: int = 5) -> np.ndarray:
-        """Whether each action runs into a wall, (states, actions)."""
+    def bumps(self, n_actions: int = 5) -> Bool[np.ndarray, "states actions"]:
+        """Returns whether each action runs into a wall."""
         return self._targets[:, :n_actions] < 0
 
     def mdp(self, n_actions: int = 5, slip: float = 0.0) -> MDP:
-        """The transitions of this map."""
+        """Returns the transition probabilities of this map."""
         if not 0 <= slip <= 1:
             raise ValueError(f"slip is a probability, got {slip}")
         table = self.next_states(n_actions)
@@ -116,8 +130,12 @@ class Map:
         moves = [sparse.csr_array((np.ones(len(own)), (own, table[:, a])), shape=stray.shape) for a in range(n_actions)]
         return MDP([(1 - slip) * move + slip * stray for move in moves])
 
-    def neighbour_table(self) -> tuple[np.ndarray, np.ndarray]:
-        """The free neighbours of every state (states, 4), used ones first, and how many: itself where there is none."""
+    def neighbour_table(self) -> tuple[Int[np.ndarray, "states 4"], Int[np.ndarray, " states"]]:
+        """Returns the free neighbours of every state, and how many there are.
+
+        A row lists the neighbours first; the rest of it is the state itself. A state without a free neighbour counts
+        itself as its only neighbour.
+        """
         aims = self._targets[:, :4]
         order = np.argsort(aims < 0, axis=1, kind="stable")
         near = np.take_along_axis(aims, order, axis=1)
@@ -125,14 +143,14 @@ class Map:
         return np.where(near < 0, own, near), np.maximum((aims >= 0).sum(1), 1)
 
     def neighbours(self) -> sparse.csr_array:
-        """The kernel of moving to a uniformly chosen free neighbour (staying where there is none)."""
+        """Returns the kernel of moving to a uniformly chosen free neighbour, or of staying where there is none."""
         near, count = self.neighbour_table()
         used = np.arange(4) < count[:, None]
         source = np.broadcast_to(np.arange(self.n_states)[:, None], used.shape)[used]
         return sparse.csr_array((1 / count[source], (source, near[used])), shape=(self.n_states, self.n_states))
 
-    def policy(self, text: str) -> np.ndarray:
-        """Actions from a drawing of the map's interior, u r d l s or ^ > v < . in every free cell."""
+    def policy(self, text: str) -> Int[np.ndarray, " states"]:
+        """Reads a policy from a drawing of the map's interior, with u r d l s or ^ > v < . in every free cell."""
         rows, columns = self.shape
         lines = [line.strip() for line in text.strip().splitlines()]
         if len(lines) != rows - 2 or any(len(line) != columns - 2 for line in lines):
@@ -145,8 +163,18 @@ class Map:
             raise ValueError(f"unknown letter {unknown[0]!r} in a policy: use u r d l s or ^ > v < .")
         return np.array([_POLICY_LETTERS[letter] for letter in letters])
 
-    def image(self, values: np.ndarray) -> np.ndarray:
-        """Values of the states as an array (rows, columns), NaN for walls."""
+    def image(self, values: Shaped[AnyArray, " states"]) -> Float[np.ndarray, "rows columns"]:
+        """Arranges one number for each state as a picture of the map, with NaN for walls."""
         picture = np.full(self.shape, np.nan)
         picture[self.free] = values
         return picture
+
+
+def _check_lines(lines: list[str], text: str) -> None:
+    """Raises ValueError unless there are rows, all of the same length."""
+    if not lines:
+        raise ValueError("a map needs a free cell, this one is empty")
+    uneven = next((i for i, line in enumerate(lines) if len(line) != len(lines[0])), None)
+    if uneven is not None or not lines[0]:
+        row = uneven or 0
+        raise ValueError(f"all rows of a map have the same length; row {row} is {len(lines[row])} long: {text!r}")

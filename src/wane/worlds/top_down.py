@@ -1,13 +1,14 @@
-"""The map from above, as pixels for an agent (for pictures to look at, see `wane.worlds.draw`)."""
+"""The map from above, as pixels for an agent. Pictures for people are made by `wane.worlds.draw`."""
 
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
+from jaxtyping import Array, Float, Int, UInt8
 
 from wane.mdp import check_sites
+from wane.types import ArrayLike, Integer
+from wane.worlds.colours import place_colour, site_colours, to_bytes
 from wane.worlds.grid import Map
-from wane.worlds.pixels import place_colour, site_colours, to_bytes
 
 
 class TopDown(eqx.Module):
@@ -16,14 +17,14 @@ class TopDown(eqx.Module):
     `frame(state, facing, fraction)` is as in `FirstPerson`, with cell_pixels × cell_pixels pixels for each cell.
     """
 
-    tiles: Array
-    cells: Array
-    sites: Array
-    colours: Array
-    disc: Array
-    arrows: Array
+    tiles: Float[Array, "rows columns pixels pixels 3"]
+    cells: Int[Array, "states 2"]
+    sites: Int[Array, "sites 2"]
+    colours: Float[Array, "sites 3"]
+    disc: Float[Array, "pixels pixels 1"]
+    arrows: Float[Array, "4 pixels pixels 4"]
 
-    def __init__(self, map: Map, sites, *, cell_pixels: int = 8):
+    def __init__(self, map: Map, sites: ArrayLike, *, cell_pixels: int = 8) -> None:
         sites = check_sites(sites, map.n_states)
         if cell_pixels < 4:
             raise ValueError(f"cell_pixels = {cell_pixels} is too small to draw an arrowhead in; take at least 4")
@@ -36,8 +37,8 @@ class TopDown(eqx.Module):
         self.sites, self.colours = self.cells[sites], site_colours(len(sites))
         self.disc, self.arrows = _markers(cell_pixels)
 
-    def frame(self, state, facing, fraction) -> Array:
-        """The picture, height × width × RGB, as bytes."""
+    def frame(self, state: Integer, facing: Integer, fraction: ArrayLike) -> UInt8[Array, "height width 3"]:
+        """Returns the picture, RGB, with the agent in `state` and a fraction from 0 to 1 of each site."""
         fraction = jnp.clip(jnp.asarray(fraction, jnp.float32), 0, 1)
         tiles, (rows, columns) = self.tiles, self.sites.T
         opacity = fraction[:, None, None, None] * self.disc
@@ -49,8 +50,11 @@ class TopDown(eqx.Module):
         return to_bytes(tiles.transpose(0, 2, 1, 3, 4).reshape(height * pixels, width * pixels, 3))
 
 
-def _markers(pixels: int) -> tuple[Array, Array]:
-    """The opacity of a disc, and black arrowheads with a white rim for each facing: colour × opacity, opacity."""
+def _markers(pixels: int) -> tuple[Float[Array, "pixels pixels 1"], Float[Array, "4 pixels pixels 4"]]:
+    """Returns the opacity of a disc, and an arrowhead for each facing: colour × opacity, then opacity.
+
+    The arrowheads are black with a white rim. All is drawn at four times its size and averaged, for smooth edges.
+    """
     across = (np.arange(4 * pixels) + 0.5) / (2 * pixels) - 1
     x, y = np.meshgrid(across, across)
     ink, rim = ((y < 0.5 + grow) & (y > 2.2 * np.abs(x) - 0.75 - 2.4 * grow) for grow in (0, 0.14))

@@ -1,0 +1,79 @@
+"""What a policy is, and the rules by which agents choose actions.
+
+A policy acts by `act(params, carry, observation, key) → (action, carry, extras)`: `params` is what was learned, `carry`
+is what the policy remembers from step to step (None if it remembers nothing), `extras` is whatever else it wants to
+have recorded. `wane.agents.common.rollout` plays any policy in any environment.
+
+What `act` receives as its `key` comes from `draw(key, steps)`, which draws for many steps at once: random keys by
+default. Agents with tables take uniform numbers instead (`uniforms`): drawing them inside of every step would take
+longer than all the rest of the step.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from wane.types import AnyArray, Scalar, Tree
+
+TIE = 1e-5
+"""Actions within this fraction of the best value count as equally good. It is coarser than single precision rounds."""
+
+Act = Callable[[Any, Any, Any, Any], tuple[Any, Any, Any]]
+"""(params, carry, observation, key) → (action, carry, extras)"""
+
+
+class Policy(eqx.Module):
+    """Something that acts. Agents make one with their `policy(params, world, config)`."""
+
+    act: Act = eqx.field(static=True)
+    params: Tree = None
+    """The first argument of `act`: what was learned."""
+    carry: Tree = None
+    """What the policy remembers when an episode begins."""
+    draw: Callable[[jax.Array, int], Any] = eqx.field(static=True, default=jax.random.split)
+    """Makes the randomness of many steps from one key; `act` receives one entry of it at each step."""
+    observation: str | None = eqx.field(static=True, default=None)
+    """The observation of a `World` that the policy acts on; None stands for the world's own."""
+
+
+def no_draws(key: jax.Array, steps: int) -> None:
+    """The `draw` of a policy that needs no randomness."""
+
+
+def uniforms(count: int) -> Callable[[jax.Array, int], Float[Array, "steps count"]]:
+    """A `draw` that gives `act` so many uniform numbers at each step."""
+    return lambda key, steps: jax.random.uniform(key, (steps, count))
+
+
+def first_best(q: Float[AnyArray, " actions"], tolerance: float = TIE) -> Int[Array, ""]:
+    """The first of the actions that are as good as the best one.
+
+    Equal values are common, and rounding must not choose between them: this way single and double precision, one agent
+    and a batch of agents act alike.
+    """
+    best = q.max()
+    return jnp.argmax(q >= best - tolerance * jnp.abs(best)).astype(jnp.int32)
+
+
+def epsilon_greedy(q: Float[AnyArray, " actions"], draws: Float[AnyArray, " two"], epsilon: Scalar) -> Int[Array, ""]:
+    """The best action, or with probability ε a uniformly random one. It takes two uniform numbers."""
+    random = jnp.floor(draws[1] * len(q)).astype(jnp.int32)
+    return jnp.where(draws[0] < epsilon, random, first_best(q))
+
+
+def sample_action(cumulative: Float[AnyArray, " actions"], draw: Scalar) -> Int[Array, ""]:
+    """An action drawn by its cumulated probabilities and one uniform number."""
+    return jnp.sum(draw >= cumulative[:-1]).astype(jnp.int32)
+
+
+def dot(phi: Float[AnyArray, "*rows sites"], rewards: Float[AnyArray, " sites"]) -> Float[AnyArray, "*rows"]:
+    """Φ r over the last axis.
+
+    It is written as a product and a sum because XLA fuses those with what follows, which it does not do with the
+    batched `dot`.
+    """
+    return (phi * rewards).sum(-1)

@@ -1,0 +1,285 @@
+"""One roll-out for all agents: a policy in an environment, as one `scan`.
+
+An environment is anything with
+
+    reset(key) → (observation, state)
+    step(key, state, action) → (observation, state, reward, terminated, truncated, info)
+
+such as a `World` with any observation. A policy is a `wane.agents.common.policy.Policy`. `rollout` takes a number of
+steps and either starts a fresh episode whenever one ends (`reset=True`, how networks collect data), or stays where the
+episode ended (`reset=False`): from then on rewards are 0 and `live` is 0. A learner that multiplies its step by `live`
+pays one product for that; choosing between two whole tables at every step would cost more than all the rest.
+
+An agent that learns at every step gives `learn(params, transition, key) → params`. The policy acts with the parameters
+of the moment, and `key` is what the policy received at the same step.
+
+`play` is one episode in a `World`. Returns are the world's: Σ_{t ≥ 1} γᵗ rₜ where it pays on arrival, Σ_{t ≥ 0} γᵗ rₜ
+where it pays on departure.
+"""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from wane.agents.common.policy import Policy
+from wane.mdp import check_discount
+from wane.types import Integer, Scalar, Tree
+from wane.worlds.world import World
+
+
+@runtime_checkable
+class Environment(Protocol):
+    """What a roll-out needs: two pure functions."""
+
+    def reset(self, key: jax.Array) -> tuple[Any, Any]: ...
+
+    def step(self, key: Any, state: Any, action: Any) -> tuple[Any, Any, Any, Any, Any, Any]: ...
+
+
+class Transition(NamedTuple):
+    """One step, or many with a further axis. All fields are trees of arrays."""
+
+    observation: Tree
+    action: Tree
+    reward: Tree
+    next_observation: Tree
+    """The observation after the step, in the same episode: never that of a fresh one."""
+    terminated: Tree
+    """Whether the episode is over: nothing more can be earned."""
+    truncated: Tree
+    """Whether the episode was cut off: more could have been earned."""
+    live: Tree
+    """1.0, or 0.0 if the episode was over before this step."""
+    extras: Tree = None
+    """What the policy wants to have recorded."""
+
+
+class Position(NamedTuple):
+    """Where a roll-out stands. Another roll-out can go on from here."""
+
+    observation: Tree
+    state: Tree
+    """The environment's state."""
+    carry: Tree
+    """What the policy remembers."""
+    live: Tree
+
+
+class Rollout(NamedTuple):
+    """What a roll-out returns."""
+
+    params: Tree
+    """The policy's parameters after the last step: changed only if it learned."""
+    position: Position
+    transitions: Transition
+    """Arrays with the steps along the first axis."""
+    recorded: Tree
+    """What `record` made of the environment's state after each step (and after the reset, where there was one)."""
+
+
+def begin(key: jax.Array, environment: Environment, policy: Policy) -> Position:
+    """The beginning of a fresh episode."""
+    return Position(*environment.reset(key), policy.carry, jnp.ones(()))
+
+
+def rollout(
+    key: jax.Array,
+    environment: Environment,
+    policy: Policy,
+    steps: int,
+    position: Position | None = None,
+    *,
+    reset: bool = True,
+    learn: Callable[[Any, Transition, Any], Any] | None = None,
+    record: Callable[[Any], Any] | None = None,
+) -> Rollout:
+    """Takes so many steps, from a `position` or from a fresh episode.
+
+    It is a pure function: `vmap` it over keys and positions for a batch of environments.
+    """
+    begin_key, policy_key, step_key = jax.random.split(key, 3)
+    position = begin(begin_key, environment, policy) if position is None else position
+    keys = None if _is_certain(environment, reset) else jax.random.split(step_key, steps)
+    advance = _advance_and_reset if reset else _advance
+
+    def step(now: tuple[Any, Position], draws: tuple[Any, Any]):
+        (params, at), (step_key, policy_key) = now, draws
+        action, carry, extras = policy.act(params, at.carry, at.observation, policy_key)
+        after, outcome = advance(environment, step_key, at._replace(carry=carry), action, policy)
+        transition = Transition(at.observation, action, *outcome, at.live, extras)
+        params = params if learn is None else learn(params, transition, policy_key)
+        return (params, after), (transition, None if record is None else record(after.state))
+
+    draws = keys, policy.draw(policy_key, steps)
+    (params, position), (transitions, recorded) = jax.lax.scan(step, (policy.params, position), draws, steps)
+    return Rollout(params, position, transitions, recorded)
+
+
+Outcome = tuple[Any, Any, Any, Any]
+"""The reward, the next observation of the same episode, terminated, truncated."""
+
+
+def _advance(
+    environment: Environment, key: Any, at: Position, action: Tree, policy: Policy
+) -> tuple[Position, Outcome]:
+    """One step of the environment, which stays where its episode ended."""
+    observation, state, reward, terminated, truncated, _ = environment.step(key, at.state, action)
+    outcome = reward * at.live, observation, terminated, truncated
+    if not getattr(environment, "ends_early", True):
+        return Position(observation, state, at.carry, at.live), outcome
+    observation, state = _choose(at.live > 0, (observation, state), (at.observation, at.state))
+    live = jnp.where(terminated | truncated, 0.0, at.live)
+    return Position(observation, state, at.carry, live), outcome
+
+
+def _advance_and_reset(
+    environment: Environment, key: Any, at: Position, action: Tree, policy: Policy
+) -> tuple[Position, Outcome]:
+    """One step of the environment, which goes on with a fresh episode where one ended."""
+    observation, state, reward, terminated, truncated, info = auto_step(environment, key, at.state, action)
+    carry = _choose(terminated | truncated, policy.carry, at.carry)
+    outcome = reward, info["final_observation"], terminated, truncated
+    return Position(observation, state, carry, at.live), outcome
+
+
+def _is_certain(environment: Any, reset: bool) -> bool:
+    """Whether the environment draws nothing while it goes on: then it needs no keys."""
+    return isinstance(environment, World) and environment.slip == 0 and not reset
+
+
+def auto_step(environment: Any, key: jax.Array, state: Tree, action: Tree):
+    """`step`, and a fresh episode if that ended this one. `info["final_observation"]` is what the step led to.
+
+    An environment that has an `auto_step` of its own (a `World` saves random draws that way) is asked for that.
+    """
+    own = getattr(environment, "auto_step", None)
+    if own is not None:
+        return own(key, state, action)
+    step_key, reset_key = jax.random.split(key)
+    observation, state, reward, terminated, truncated, info = environment.step(step_key, state, action)
+    fresh = environment.reset(reset_key)
+    chosen = _choose(terminated | truncated, fresh, (observation, state))
+    return *chosen, reward, terminated, truncated, {**info, "final_observation": observation}
+
+
+def _choose(condition: Any, yes: Tree, no: Tree) -> Tree:
+    return jax.tree_util.tree_map(lambda a, b: jnp.where(condition, a, b), yes, no)
+
+
+class Episode(NamedTuple):
+    """One episode in a `World`."""
+
+    cells: Int[Array, " moments"]
+    """The states of the agent, the start included."""
+    actions: Int[Array, " steps"]
+    rewards: Float[Array, " steps"]
+    """What each step paid."""
+    remaining: Float[Array, "moments sites"]
+    """What remained of every reward, the start included."""
+    live: Float[Array, " steps"]
+    """1.0 for each step that was taken, 0.0 for those after the end."""
+    value: Float[Array, ""]
+    """The discounted return."""
+
+
+def play(
+    key: jax.Array,
+    world: World,
+    policy: Policy,
+    *,
+    start: Integer | tuple[int, int] | str | None = None,
+    learn: Callable[[Any, Transition, Any], Any] | None = None,
+) -> tuple[Any, Episode]:
+    """Plays one episode, from a given place or from a start of the world's.
+
+    Returns the policy's parameters after it (they change only if the agent learns) and the episode. The policy sees the
+    observation that it asks for.
+    """
+    if world.horizon is None:
+        raise ValueError("an episode needs an end: give the world a horizon, dataclasses.replace(world, horizon=…)")
+    world, horizon = observed(world, policy), int(world.horizon)
+    begin_key = jax.random.split(key, 3)[0]
+    observation, state = world.reset(begin_key) if start is None else world.begin(start)
+    remaining = world.remaining(state)
+    position = Position(observation, state, policy.carry, jnp.ones((), remaining.dtype))
+    after = rollout(
+        key,
+        world,
+        policy,
+        horizon,
+        position,
+        reset=False,
+        learn=learn,
+        record=lambda state: (state.cell, world.remaining(state)),
+    )
+    steps, (cells, remaining_after) = after.transitions, after.recorded
+    episode = Episode(
+        jnp.append(state.cell, cells),
+        jnp.asarray(steps.action, jnp.int32),
+        steps.reward,
+        jnp.concatenate([remaining[None], remaining_after]),
+        steps.live,
+        discounts(world) @ steps.reward,
+    )
+    return after.params, episode
+
+
+def observed(world: World, policy: Policy) -> World:
+    """The world with the observation that the policy asks for."""
+    same = policy.observation is None or policy.observation == world.observation
+    return world if same else dataclasses.replace(world, observation=policy.observation)
+
+
+class Returns(NamedTuple):
+    """What episodes of training earned."""
+
+    returns: Float[Array, " episodes"]
+    """The discounted return of every episode, as it was learned from."""
+    greedy: Float[Array, " episodes"]
+    """The discounted return of a greedy episode after it, from which nothing is learned; NaN where there was none."""
+
+
+def train_episodes(
+    key: jax.Array,
+    state: Any,
+    numbers: Int[Array, " episodes"],
+    evaluate_every: int,
+    learn: Callable[[jax.Array, Any], tuple[Any, Episode]],
+    evaluate: Callable[[jax.Array, Any], Episode],
+) -> tuple[Any, Returns]:
+    """Plays the episodes with the given numbers: `learn(key, state)` each, `evaluate(key, state)` after some of them.
+
+    Episode e uses fold_in(key, e), so training in chunks gives the same result as training in one call.
+    """
+
+    def episode(state: Any, number: Any):
+        learn_key, evaluate_key = jax.random.split(jax.random.fold_in(key, number))
+        state, played = learn(learn_key, state)
+        none = jnp.full_like(played.value, jnp.nan)
+        # Numbers are not batched where keys and λ's are, so `cond` really skips the evaluations that are not due.
+        due = (number + 1) % evaluate_every == 0
+        greedy = jax.lax.cond(due, lambda: evaluate(evaluate_key, state).value, lambda: none)
+        return state, Returns(played.value, greedy)
+
+    return jax.lax.scan(episode, state, numbers)
+
+
+def episode_numbers(first: Integer, count: int) -> Int[Array, " episodes"]:
+    """The numbers of `count` episodes from `first` on."""
+    return jnp.asarray(first) + jnp.arange(count)
+
+
+def discount_of(world: World, config: Any) -> Scalar:
+    """The γ that an agent learns with: its own if it has one, else the world's."""
+    return world.discount if config.discount is None else check_discount(config.discount)
+
+
+def discounts(world: World) -> Float[np.ndarray, " steps"]:
+    """γᵗ of each step's reward, with t from 1 where the world pays on arrival and from 0 where it pays on departure."""
+    begin = 1 if world.timing == "arrival" else 0
+    return world.discount ** (np.arange(world.horizon or 0) + begin)

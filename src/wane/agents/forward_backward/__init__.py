@@ -1,0 +1,59 @@
+"""λO-FB: the λ operator by forward–backward learning (the paper's section 6 and Algorithm 3).
+
+It learns Φ_λ of every policy of a family, at once and before any reward is known, in the form
+
+    Φ_λ^{π_z}(s, a, s') ≈ F(s, a, z)ᵀ B(s') μ(s')
+    π_z(·|s) = softmax(F(s, ·, z)ᵀ z / τ)
+
+Rewards r name their policy, z_R = Σ_s μ(s) r(s) B(s), and F(s, a, z_R)ᵀ z_R is then its Q_λ. As rewards wear off, z_R
+is made anew from what remains at every step. Read the modules in this order:
+
+| module | what it holds |
+| --- | --- |
+| `config` | the settings |
+| `networks` | F, B, z and the policy π_z |
+| `loss` | the four terms of the loss |
+| `training` | collecting, gradient steps, epochs |
+| `acting` | the policy; acting under another λ |
+| `lambda_learning` | λ from rewards, by Adam and in closed form |
+| `probing` | the error against the exact Φ |
+| `tasks` | random tasks to test on |
+
+Where we differ: taken literally, the paper's table is 2,500 gradient steps (`LITERAL`), which do not learn. The default
+schedule is that of the method it builds on, 100,000 steps.
+
+    world, config = make("four-rooms", threshold=None, wall_penalty=0.0, horizon=50), Config(lam=0.5)
+    state, info = jax.jit(lambda key: train(key, world, config))(jax.random.key(0))
+    tasks = draw_tasks(jax.random.key(1), world, 10, goals=2)
+    undiscounted_returns(world, policy(state.params, world, config), tasks)
+"""
+
+from wane.agents.forward_backward.acting import conditioned_policy, equivalent_policy, policy
+from wane.agents.forward_backward.config import LITERAL, Config, Schedule
+from wane.agents.forward_backward.lambda_learning import estimate
+from wane.agents.forward_backward.networks import Params
+from wane.agents.forward_backward.probing import exact_representation, learned_representation, misfit
+from wane.agents.forward_backward.tasks import Tasks, draw_tasks, undiscounted_returns
+from wane.agents.forward_backward.training import Info, State, init, train, update
+
+__all__ = [
+    "LITERAL",
+    "Config",
+    "Info",
+    "Params",
+    "Schedule",
+    "State",
+    "Tasks",
+    "conditioned_policy",
+    "draw_tasks",
+    "equivalent_policy",
+    "estimate",
+    "exact_representation",
+    "init",
+    "learned_representation",
+    "misfit",
+    "policy",
+    "train",
+    "undiscounted_returns",
+    "update",
+]

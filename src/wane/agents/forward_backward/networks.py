@@ -1,0 +1,133 @@
+"""The two networks of λO-FB.
+
+    Φ_λ^{π_z}(s, a, s') ≈ F(s, a, z)ᵀ B(s') μ(s')
+    π_z(·|s) = softmax(F(s, ·, z)ᵀ z / τ)
+    z_R = Σ_s μ(s) r(s) B(s)
+
+μ is uniform. F takes [1_s, z / √(1 + ‖z‖²/d)] and B takes 1_s. The first layer of a one-hot input is a row of its
+weights, so B of all states is one small product, and z is the only input of F that costs a product there.
+"""
+
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from wane.agents.common.networks import MLP, Linear, make_linear, make_mlp
+from wane.agents.forward_backward.config import Condition, Config
+from wane.types import Integer
+from wane.worlds.world import World
+
+Vector = Float[Array, "*batch dimension"]
+
+
+class Forward(eqx.Module):
+    """F(s, ·, z), with λ as a further input where the configuration says so."""
+
+    states: Float[Array, "*runs states width"]
+    """The first layer's weights for 1_s: one row for each state."""
+    inputs: Linear
+    """The first layer's weights for z and λ, and its biases."""
+    rest: MLP
+    """The layers after it."""
+
+    def __call__(
+        self, cell: Integer | Int[Array, "*batch"], z: Vector, lam: Float[Array, "*batch lams"] | None = None
+    ) -> Float[Array, "*batch actions dimension"]:
+        """F(s, ·, z) of one state and one z, or of a batch of both."""
+        inputs = z / jnp.sqrt(1 + jnp.mean(z**2, -1, keepdims=True))
+        inputs = inputs if lam is None else jnp.concatenate([inputs, lam], -1)
+        out = self.rest(jax.nn.relu(rows(self.states, cell) + self.inputs(inputs)))
+        return out.reshape(*out.shape[:-1], -1, z.shape[-1])
+
+
+class Backward(eqx.Module):
+    """B of every state."""
+
+    first: Linear
+    """The first layer. Its input is 1_s, so the row s of its weights is all that s needs."""
+    rest: MLP
+
+    def __call__(self) -> Float[Array, "states dimension"]:
+        return self.rest(jax.nn.relu(self.first.weight + self.first.bias))
+
+
+class Params(NamedTuple):
+    """Both networks."""
+
+    forward: Forward
+    backward: Backward
+
+
+def make_networks(key: jax.Array, world: World, config: Config) -> Params:
+    """Random networks."""
+    forward_key, backward_key = jax.random.split(key)
+    n, d, hidden = world.n_states, config.dimension, [config.width] * config.depth
+    n_lams = {"nothing": 0, "uniform": 1, "per state": n}[config.condition]
+    first = make_linear(jax.random.fold_in(forward_key, 0), n + d + n_lams, config.width)
+    rest = make_mlp(forward_key, [*hidden, d * world.n_actions], first=1)
+    forward = Forward(first.weight[:n], Linear(first.weight[n:], first.bias), rest)
+    first = make_linear(jax.random.fold_in(backward_key, 0), n, config.width)
+    return Params(forward, Backward(first, make_mlp(backward_key, [*hidden, d], first=1)))
+
+
+def rows(table: Float[Array, "states width"], cell: Int[Array, "*batch"] | Integer) -> Float[Array, "*batch width"]:
+    """table[cell] as a product: its gradient is a product too, while that of indexing adds up in any order on a GPU."""
+    return jax.nn.one_hot(cell, len(table), dtype=table.dtype) @ table
+
+
+def softmax_policy(
+    features: Float[Array, "*batch actions dimension"], z: Float[Array, "... dimension"], temperature: float
+) -> Float[Array, "*batch actions"]:
+    """π_z(·|s) from F(s, ·, z). There may be one z for the whole batch."""
+    return jax.nn.softmax(jnp.einsum("...ad,...d->...a", features, z) / temperature)
+
+
+def q_values(
+    params: Params, cell: Integer, z: Float[Array, " dimension"], lam: Float[Array, " lams"] | None = None
+) -> Float[Array, " actions"]:
+    """F(s, ·, z)ᵀ z."""
+    return jnp.einsum("ad,d->a", params.forward(cell, z, lam), z)
+
+
+def reward_vector(
+    table: Float[Array, "states dimension"], rewards: Float[Array, " states"]
+) -> Float[Array, " dimension"]:
+    """z_R, from B of every state and the rewards of every state."""
+    return rewards @ table / len(table)
+
+
+def all_features(
+    params: Params, z: Float[Array, " dimension"], lam: Float[Array, " lams"] | None = None
+) -> Float[Array, "states actions dimension"]:
+    """F(s, a, z) of all s and a."""
+    cells = jnp.arange(len(params.forward.states))
+    return jax.vmap(lambda cell: params.forward(cell, z, lam))(cells)
+
+
+def sample_z(key: jax.Array, shape: tuple[int, ...], dimension: int, spread: float) -> Vector:
+    """ν: a random direction of length √d, times a Cauchy number."""
+    direction, length = jax.random.split(key)
+    z = jax.random.normal(direction, (*shape, dimension))
+    z = z * jax.lax.rsqrt(jnp.mean(z**2, -1, keepdims=True))
+    return z * spread * jax.random.cauchy(length, (*shape, 1))
+
+
+def sample_lam(
+    key: jax.Array, shape: tuple[int, ...], n_states: int, condition: Condition
+) -> Float[Array, "*batch lams"] | None:
+    """The λ inputs of F, uniform in [0, 1].
+
+    They are one number ("uniform"), or one for each state with the same λ in all states half of the time
+    ("per state"), or None.
+    """
+    if condition == "nothing":
+        return None
+    keys = jax.random.split(key, 3)
+    common = jax.random.uniform(keys[0], (*shape, 1))
+    if condition == "uniform":
+        return common
+    each = jax.random.uniform(keys[1], (*shape, n_states))
+    return jnp.where(jax.random.bernoulli(keys[2], shape=(*shape, 1)), common, each)

@@ -1,0 +1,70 @@
+"""Tasks that are drawn at random: a start and a few unit rewards for each episode (the paper's appendix H).
+
+An agent that is ready for any rewards is tested on many of them. Its return is the plain sum of what it was paid, as
+the paper plots it. `draw_tasks` makes the tasks; whoever needs the same tasks again (the optimum of each, say) takes
+the same object.
+"""
+
+import dataclasses
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from wane.agents.common.policy import Policy
+from wane.agents.common.rollout import play
+from wane.worlds.world import World
+
+
+class Tasks(NamedTuple):
+    """Many tasks in one world."""
+
+    rewards: Float[Array, "tasks states"]
+    """r̄ of every state."""
+    starts: Int[Array, " tasks"]
+    keys: Array
+    """A random key for the episode of each task."""
+
+
+def random_goals(key: jax.Array, n_states: int, goals: int) -> Float[Array, " states"]:
+    """Rewards of every state: 1 in so many random states, 0 elsewhere."""
+    if not 1 <= goals <= n_states:
+        raise ValueError(f"goals is a number of states, 1 to {n_states}, got {goals}")
+    return (jax.random.permutation(key, n_states) < goals).astype(float)
+
+
+def with_rewards(world: World, rewards: Float[Array, " states"]) -> World:
+    """The world with every state a site."""
+    return dataclasses.replace(world, sites=np.arange(world.n_states), rewards=rewards)
+
+
+def draw_tasks(key: jax.Array, world: World, count: int, goals: int) -> Tasks:
+    """So many tasks with random starts and random goals."""
+
+    def draw(key: jax.Array) -> Tasks:
+        goal_key, play_key = jax.random.split(key)
+        start = world.reset(jax.random.split(play_key, 3)[0])[1].cell
+        return Tasks(random_goals(goal_key, world.n_states, goals), start, play_key)
+
+    return jax.vmap(draw)(jax.random.split(key, count))
+
+
+def undiscounted_returns(world: World, policy: Policy, tasks: Tasks) -> Float[Array, " tasks"]:
+    """The plain sum of the rewards of one episode for each task."""
+
+    def one(task: Tasks) -> Float[Array, ""]:
+        return play(task.keys, with_rewards(world, task.rewards), policy, start=task.starts)[1].rewards.sum()
+
+    return jax.vmap(one)(tasks)
+
+
+def all_rewards(world: World, remaining: Float[Array, " sites"]) -> Float[Array, " states"]:
+    """What remains of the reward of every state, given what remains at the sites.
+
+    In a task of `with_rewards` every state is a site: then nothing needs to be done.
+    """
+    if len(remaining) == world.n_states != world.n_sites:
+        return remaining
+    return jnp.zeros(world.n_states, remaining.dtype).at[world.sites].set(remaining)

@@ -1,0 +1,289 @@
+"""What a policy will collect from every site: the base class of all representations, and the function that makes them.
+
+Started in s, with the site s' in memory m, a kernel P collects from s'
+
+    Φ(s, s'; m) = E[ Σₖ γᵏ worth(memory of s' at time k) 1(s_k = s') | s₀ = s ],        V(s) = Σ_s' r̄(s') Φ(s, s').
+
+This is the paper's λ representation (definition 4.1) when the depletion is geometric and no site has been visited yet.
+How Φ is computed depends on the depletion only. `wane.exact.occupancy` has the closed forms of all curves over visit
+counts, `wane.exact.replenish` those of two schemes that grow back, and `wane.exact.renewal` treats any other memory.
+Each registers itself with `build`, and so can you.
+
+The state–action form is one backup of the state form. The memory of a site moves on by what happens in s:
+
+    Φ(s, a, s; m)  = worth(m) + γ E[ Φ(s₁, s; visit(m)) ],
+    Φ(s, a, s'; m) = γ E[ Φ(s₁, s'; wait(m)) ]  for s' ≠ s,        s₁ ~ p(·|s, a).
+"""
+
+import abc
+from dataclasses import dataclass, field
+from functools import singledispatch
+from typing import Any
+
+import jax
+import numpy as np
+from jaxtyping import Bool, Float, Int
+from scipy import sparse
+
+from wane.depletion import Depletion, FirstVisits, Geometric, Memory, is_traced, namespace
+from wane.exact.methods import Method
+from wane.exact.solve import SMALL, solve
+from wane.mdp import MDP, check_discount, check_kernel, check_sites
+from wane.types import AnyArray, ArrayLike, Kernel, KernelLike, Scalar
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Representation(abc.ABC):
+    """Φ of one kernel, for some sites. Make one with `wane.representation`.
+
+    Every subclass is a frozen dataclass that JAX knows as a pytree. It is not an Equinox module, because making one of
+    these takes as long as solving a small chain.
+    """
+
+    kernel: Kernel | None
+    """The kernel, or None if Φ was given and the kernel is unknown."""
+    depletion: Depletion
+    discount: Scalar
+    sites: Int[np.ndarray, " sites"]
+    residual: Scalar
+    """The relative residual of the linear systems behind Φ."""
+    method: str = field(metadata={"static": True})
+    """How these systems were solved."""
+
+    def __repr__(self) -> str:
+        name, n_sites = type(self).__name__, len(self.sites)
+        return f"{name}({n_sites} sites, {self.depletion!r}, discount={self.discount}, solved by {self.method})"
+
+    @abc.abstractmethod
+    def at(self, memory: Memory) -> Float[AnyArray, "*batch states sites"]:
+        """Return Φ with the sites in the given memory."""
+
+    @property
+    def truncation(self) -> float:
+        """A bound on what was left out of infinite sums, in units of r̄. It is zero for closed forms.
+
+        Where a memory is a real number and interpolated, that part of it is an estimate: the change under the last
+        refinement.
+        """
+        return 0.0
+
+    @property
+    def matrix(self) -> Float[AnyArray, "*batch states sites"]:
+        """Φ with no site visited yet."""
+        return self.at(self.fresh_memory)
+
+    @property
+    def fresh_memory(self) -> Memory:
+        """The memory of sites that were never visited."""
+        return self.depletion.initial((len(self.sites),))
+
+    def values(self, rewards: ArrayLike, memory: Memory | None = None) -> Float[AnyArray, "*batch states"]:
+        """Return V(s) for the first-visit rewards r̄ of the sites, which are in `memory` (default: never visited)."""
+        phi = self.at(self.fresh_memory if memory is None else memory)
+        return self.check_rewards(rewards) @ phi.T
+
+    def action_matrix(self, mdp: MDP, memory: Memory | None = None) -> Float[AnyArray, "states actions sites"]:
+        """Return Φ(s, a, s'), with the sites in `memory` (default: never visited)."""
+        memory = self.fresh_memory if memory is None else memory
+        waited, visited = self.at(self.depletion.wait(memory)), self.at(self.depletion.visit(memory))
+        at_own_site = self.depletion.worth(memory) + self.discount * mdp.backup_at(self.sites, visited).T
+        return set_own_sites(self.discount * mdp.backup(waited), self.sites, at_own_site.T)
+
+    def q_values(self, mdp: MDP, rewards: ArrayLike, memory: Memory | None = None) -> Float[AnyArray, "states actions"]:
+        """Return Q(s, a) of taking `a` once and following the kernel's policy afterwards."""
+        memory = self.fresh_memory if memory is None else memory
+        weights: Any = self.check_rewards(rewards)
+        if weights.ndim != 1:
+            raise ValueError(f"q_values takes one reward vector, got shape {weights.shape}: use jax.vmap for a batch")
+        waited, visited = self.at(self.depletion.wait(memory)), self.at(self.depletion.visit(memory))
+        q: Any = self.discount * mdp.backup(waited @ weights)
+        # At its own site the agent is paid now, and it finds the site visited and not waited for when it comes back.
+        paid_now = self.depletion.worth(memory) * weights
+        difference = mdp.backup_at(self.sites, visited - waited)
+        change = paid_now[:, None] + self.discount * weights[:, None] * difference
+        if isinstance(q, jax.Array):
+            return q.at[self.sites].add(change)
+        q[self.sites] += change
+        return q
+
+    def with_depletion(self, depletion: Depletion) -> "Representation":
+        """Return the representation under another depletion. Between curves over visit counts this solves nothing."""
+        if self.kernel is None:
+            name = type(depletion).__name__
+            raise ValueError(f"{name} needs the kernel, which is unknown for a given λR: call wane.representation")
+        check_parameters(depletion, len(self.sites))
+        return build(depletion, self.kernel, self.discount, self.sites, "auto")
+
+    def check_rewards(self, rewards: ArrayLike) -> Float[AnyArray, "*batch sites"]:
+        """Return the rewards as an array. Raises a ValueError if there is not one finite r̄ for each site."""
+        xp = namespace(rewards, self.discount, self.kernel)
+        array = xp.asarray(rewards, dtype=float)
+        if array.shape[-1:] != (len(self.sites),):
+            raise ValueError(
+                f"rewards has shape {array.shape}, but there are {len(self.sites)} sites: give one r̄ for each site, "
+                "in the order of `sites`"
+            )
+        if not is_traced(array) and not np.all(np.isfinite(array)):
+            raise ValueError(f"rewards must be finite numbers, got {array[~np.isfinite(array)][0]}")
+        return array
+
+
+def set_own_sites(
+    phi: Float[AnyArray, "states actions sites"],
+    sites: Int[np.ndarray, " sites"],
+    at_own_site: Float[AnyArray, "sites actions"],
+) -> Float[AnyArray, "states actions sites"]:
+    """Return Φ(s, a, s') with the entries s = s' replaced. NumPy arrays are changed in place."""
+    column = np.arange(len(sites))
+    if isinstance(phi, jax.Array):
+        return phi.at[sites, :, column].set(at_own_site)
+    phi[sites, :, column] = at_own_site
+    return phi
+
+
+@singledispatch
+def build(
+    depletion: Any, kernel: Kernel, discount: Scalar, sites: Int[np.ndarray, " sites"], method: str | Method
+) -> Representation:
+    """Make the representation for one kind of depletion, from arguments that have been checked.
+
+    Extend it with `build.register` if you know a closed form for a depletion of your own.
+    """
+    raise TypeError(f"{depletion!r} is no Depletion: take one of wane.depletion, or subclass it (ten lines)")
+
+
+def representation(
+    kernel: KernelLike,
+    depletion: Depletion,
+    *,
+    discount: Scalar,
+    sites: ArrayLike | None = None,
+    method: str | Method = "auto",
+) -> Representation:
+    """Return the exact representation of a kernel under a depletion.
+
+    `kernel` is what `MDP.under` returns, or any stochastic matrix: NumPy, SciPy sparse, or JAX (then the answer is
+    JAX, and differentiable in everything). `sites` are the states that can pay (default: all); only their columns are
+    solved for. `method` is handed to `wane.exact.solve.solve`.
+
+        >>> phi = representation(np.array([[0.5, 0.5], [0.0, 1.0]]), Geometric(0.5), discount=0.9)
+        >>> phi.matrix.round(4)
+        array([[1.2903, 1.4876],
+               [0.    , 1.8182]])
+        >>> phi.values([1.0, 0.0]).round(4)
+        array([1.2903, 0.    ])
+        >>> phi.with_depletion(Geometric(1.0)).matrix.round(4)      # the SR; nothing is solved again
+        array([[ 1.8182,  8.1818],
+               [ 0.    , 10.    ]])
+    """
+    checked, discount = _check_arguments(kernel, discount)
+    sites = check_sites(sites, checked.shape[0])
+    if len(sites) == 0:
+        raise ValueError("sites is empty: name at least one state that can pay")
+    check_parameters(depletion, len(sites))
+    return build(depletion, _own(checked), discount, sites, method)
+
+
+def _check_arguments(kernel: KernelLike, discount: Scalar) -> tuple[Kernel, Any]:
+    """Return the kernel and γ. Raises a TypeError if JAX traces γ and the kernel, sparse, is solved outside of JAX."""
+    checked, gamma = check_kernel(kernel), check_discount(discount)
+    if is_traced(gamma) and sparse.issparse(checked):
+        raise TypeError("a discount can be traced with dense kernels only: pass a NumPy or JAX array")
+    return checked, gamma
+
+
+def _own(kernel: Kernel) -> Kernel:
+    """Return a kernel that the caller cannot change later. A small one becomes dense, as its solution needs it."""
+    if isinstance(kernel, jax.Array):
+        return kernel
+    return kernel.toarray() if sparse.issparse(kernel) and kernel.shape[0] <= SMALL else kernel.copy()
+
+
+def lambda_representation(
+    kernel: KernelLike, lam: ArrayLike, *, discount: Scalar, sites: ArrayLike | None = None
+) -> Representation:
+    """Return the paper's λR: after every visit the fraction λ remains, one number or one for each site."""
+    return representation(kernel, Geometric(lam), discount=discount, sites=sites)
+
+
+def successor_representation(kernel: KernelLike, *, discount: Scalar, sites: ArrayLike | None = None) -> Representation:
+    """Return the SR, λ = 1: rewards never wear off."""
+    return lambda_representation(kernel, 1.0, discount=discount, sites=sites)
+
+
+def first_occupancy_representation(
+    kernel: KernelLike, *, discount: Scalar, sites: ArrayLike | None = None
+) -> Representation:
+    """Return the FR, λ = 0: only the first visit pays."""
+    return lambda_representation(kernel, 0.0, discount=discount, sites=sites)
+
+
+def n_occupancy_representation(
+    kernel: KernelLike, n: ArrayLike, *, discount: Scalar, sites: ArrayLike | None = None
+) -> Representation:
+    """Return the paper's NR (its appendix C): the first n visits pay in full."""
+    return representation(kernel, FirstVisits(n), discount=discount, sites=sites)
+
+
+def evaluate(
+    kernel: KernelLike,
+    rewards: ArrayLike,
+    depletion: Depletion,
+    *,
+    discount: Scalar,
+    method: str | Method = "auto",
+) -> Float[AnyArray, " states"]:
+    """Return V(s) for one r̄ for each of all states, solving for no more than it needs.
+
+    States that pay nothing are no sites, and all sites that never wear off (λ = 1) share one right-hand side.
+    """
+    checked, discount = _check_arguments(kernel, discount)
+    pay: Any = rewards if isinstance(rewards, jax.Array) else np.asarray(rewards, dtype=np.float64)
+    n = checked.shape[0]
+    if pay.shape != (n,):
+        raise ValueError(f"rewards has shape {pay.shape}: give one r̄ for each of the {n} states")
+    if not isinstance(depletion, Depletion):
+        raise TypeError(f"{depletion!r} is no Depletion: take one of wane.depletion, or subclass it (ten lines)")
+    if isinstance(pay, jax.Array) and not is_traced(pay) and not isinstance(checked, jax.Array):
+        pay = np.asarray(pay)
+    if not is_traced(pay) and not np.isfinite(pay).all():
+        state = int(np.argmin(np.isfinite(pay)))
+        raise ValueError(f"rewards must be finite numbers, but that of state {state} is {pay[state]}")
+    if isinstance(checked, jax.Array) or is_traced(pay, discount, *jax.tree_util.tree_leaves(depletion)):
+        check_parameters(depletion, n)
+        return build(depletion, checked, discount, np.arange(n), method).values(pay)
+    return _evaluate_in_parts(checked, np.asarray(pay), depletion, float(discount), method)
+
+
+def _evaluate_in_parts(
+    kernel: Any, rewards: Float[np.ndarray, " states"], depletion: Depletion, discount: float, method: str | Method
+) -> Float[np.ndarray, " states"]:
+    """Return V as the sum over the sites that never wear off, by one system, and over the others that pay."""
+    n = len(rewards)
+    if discount < 1 and isinstance(depletion, Geometric) and type(depletion.lam) is float and depletion.lam == 1:
+        return solve(kernel, rewards, discount=discount, method=method).x
+    check_parameters(depletion, n)
+    constant = np.broadcast_to(_never_wears_off(depletion) if discount < 1 else np.False_, (n,))
+    values = np.zeros(n)
+    if np.any(rewards[constant]):
+        values = solve(kernel, np.where(constant, rewards, 0.0), discount=discount, method=method).x
+    sites = np.flatnonzero((rewards != 0) & ~constant)
+    if len(sites):
+        remaining = build(depletion.at_sites(sites), kernel, discount, sites, method)
+        values = values + np.asarray(remaining.values(rewards[sites]))
+    return values
+
+
+def _never_wears_off(depletion: Depletion) -> np.bool_ | Bool[np.ndarray, "..."]:
+    """Return whether the reward never wears off: one answer, or one for each site."""
+    return np.asarray(depletion.lam) == 1 if isinstance(depletion, Geometric) else np.False_
+
+
+def check_parameters(depletion: Depletion, n_sites: int) -> None:
+    """Raise a ValueError unless every parameter is one number, or its last axis runs over the sites."""
+    for leaf in depletion.per_site().values() if isinstance(depletion, Depletion) else ():
+        if np.shape(leaf)[-1] not in (1, n_sites):
+            raise ValueError(
+                f"{type(depletion).__name__} has a parameter of shape {np.shape(leaf)} for {n_sites} sites: "
+                "give one number, or one for each site (sites last)"
+            )

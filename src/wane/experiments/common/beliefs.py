@@ -1,0 +1,52 @@
+"""What agents believe: a λ̂ each, of which one may be the true λ of the world.
+
+Settings name the beliefs, and any list of them is fine. A claim that compares the true λ with others asks here whether
+both were run.
+"""
+
+import numpy as np
+
+from wane.experiments.contract import NotTested
+
+
+def check_beliefs(name: str, beliefs: tuple[float, ...], lam: float) -> None:
+    """Raises ValueError unless the beliefs are different numbers from 0 to 1, and the true λ is such a number too."""
+    for value in (*beliefs, lam):
+        if not 0 <= value <= 1:
+            which = "lam" if value == lam else name
+            raise ValueError(f"{which}: a λ is the fraction of a reward that a visit leaves, from 0 to 1, got {value}")
+    if len(set(beliefs)) < len(beliefs):
+        raise ValueError(f"{name} holds a value twice: give each λ̂ once, got {beliefs}")
+
+
+def label(lam: float) -> str:
+    """The name of an agent that believes in a λ̂."""
+    return f"λ̂ = {lam:g}"
+
+
+def need(beliefs: tuple[float, ...], *wanted: float) -> None:
+    """Raises NotTested if one of the wanted λ̂ is not among the beliefs."""
+    for lam in wanted:
+        if lam not in beliefs:
+            raise NotTested(f"There is no agent with {label(lam)}: there are {in_words(beliefs)}.")
+
+
+def others(beliefs: tuple[float, ...], lam: float) -> tuple[float, ...]:
+    """The beliefs that are not the true λ. Raises NotTested if there are none."""
+    found = tuple(each for each in beliefs if each != lam)
+    if not found:
+        raise NotTested(f"There is no agent with a wrong λ̂: there are {in_words(beliefs)}.")
+    return found
+
+
+def true_belief(beliefs: np.ndarray, lam: float) -> float:
+    """The belief that equals the true λ up to rounding. Raises NotTested if there is none."""
+    found = float(beliefs[np.abs(beliefs - lam).argmin()])
+    if abs(found - lam) > 1e-9:
+        raise NotTested(f"No belief equals the true λ, {lam:g}: the nearest one is {found:g}.")
+    return found
+
+
+def in_words(beliefs: tuple[float, ...]) -> str:
+    """The agents in words."""
+    return ", ".join(map(label, beliefs))

@@ -1,0 +1,132 @@
+"""The claims of the experiments that compose policies (see `wane.experiments.common.composing`).
+
+What is measured from every start is exact where actions do not slip. Where they do, the repetitions are a sample, and
+a claim holds if the whole interval over the repetitions agrees with it.
+"""
+
+from collections.abc import Callable, Iterable
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike
+
+from wane.experiments.common import beliefs
+from wane.experiments.common.composing import MEMORIES, Composing
+from wane.experiments.common.statistics import paired_difference
+from wane.experiments.contract import Claim, Finding, NotTested, Tables
+
+
+def from_every_start(tables: Tables, memory: str = "refreshed") -> pd.DataFrame:
+    """Mean returns over all starts, (repetitions, λ̂)."""
+    rows = tables["starts"][tables["starts"]["memory"] == memory]
+    return rows.pivot_table(index="repeat", columns="lam", values="value")
+
+
+def mean_stays(tables: Tables) -> pd.DataFrame:
+    """Mean numbers of steps in a row at a site, (repetitions, λ̂)."""
+    rows = tables["stays"][tables["stays"]["memory"] == "refreshed"]
+    return rows.pivot_table(index="repeat", columns="lam", values="stay")
+
+
+def more_than(other: float) -> Callable[[Composing, Tables], Finding]:
+    """A test that the true λ earns more than another λ̂ in the paper's episodes, pair by pair."""
+
+    def test(settings: Composing, tables: Tables) -> Finding:
+        beliefs.need(settings.believed, settings.lam, other)
+        if other == settings.lam:
+            raise NotTested(f"The true λ itself is {other:g}.")
+        value = tables["episodes"].pivot_table(index=["seed", "episode"], columns="lam", values="value")
+        found = paired_difference(value[settings.lam], value[other])
+        exact = from_every_start(tables).mean()
+        detail = f"over every start {exact[settings.lam]:.3f} against {exact[other]:.3f}"
+        return Finding(found.low > 0, found.value, (found.low, found.high), detail)
+
+    return test
+
+
+def the_true_lambda_is_best(settings: Composing, tables: Tables) -> Finding:
+    """Whether the true λ earns more than the best of the others, from every start."""
+    beliefs.need(settings.believed, settings.lam)
+    runs = from_every_start(tables)
+    rival = max(beliefs.others(settings.believed, settings.lam), key=lambda lam: runs[lam].mean())
+    top = max(settings.believed, key=lambda lam: runs[lam].mean())
+    detail = (
+        f"best is λ̂ = {top:g} with {runs[top].mean():.3f}; λ = {settings.lam:g} earns {runs[settings.lam].mean():.3f}"
+    )
+    return _exceeds(settings, runs[settings.lam], runs[rival], detail)
+
+
+def lower_beliefs_leave_earlier(settings: Composing, tables: Tables) -> Finding:
+    """Whether agents with the true λ stay longer than those with any lower λ̂."""
+    stays = mean_stays(tables)
+    lower = _some(settings, "lower", (lam for lam in settings.believed if lam < settings.lam))
+    return _stays_longer(settings, stays, settings.lam, max(lower, key=lambda lam: stays[lam].mean()))
+
+
+def higher_beliefs_stay_longer(settings: Composing, tables: Tables) -> Finding:
+    """Whether agents with any higher λ̂ stay longer than those with the true λ."""
+    stays = mean_stays(tables)
+    higher = _some(settings, "higher", (lam for lam in settings.believed if lam > settings.lam))
+    return _stays_longer(settings, stays, min(higher, key=lambda lam: stays[lam].mean()), settings.lam)
+
+
+def _some(settings: Composing, which: str, found: Iterable[float]) -> list[float]:
+    beliefs.need(settings.believed, settings.lam)
+    found = list(found)
+    if not found:
+        raise NotTested(f"There is no agent with a {which} λ̂ than the true one: {beliefs.in_words(settings.believed)}.")
+    return found
+
+
+def _stays_longer(settings: Composing, stays: pd.DataFrame, one: float, other: float) -> Finding:
+    told = ", ".join(f"λ̂ = {lam:g}: {stays[lam].mean():.2f}" for lam in settings.believed)
+    return _exceeds(settings, stays[one], stays[other], f"mean steps in a row at a site: {told}")
+
+
+def looking_up_helps_every_belief(settings: Composing, tables: Tables) -> Finding:
+    """Whether looking up what remains helps the agent that it helps least."""
+    with_memory, without = (from_every_start(tables, memory) for memory in MEMORIES)
+    least = min(settings.believed, key=lambda lam: (with_memory[lam] - without[lam]).mean())
+    means = with_memory[least].mean(), without[least].mean()
+    detail = f"least for λ̂ = {least:g}: {means[0]:.3f} with, {means[1]:.3f} without"
+    return _exceeds(settings, with_memory[least], without[least], detail)
+
+
+def near_the_optimum(settings: Composing, tables: Tables) -> Finding:
+    """Whether the true λ earns more than 98 % of the optimum, from every start."""
+    beliefs.need(settings.believed, settings.lam)
+    runs, highest = from_every_start(tables)[settings.lam], tables["optimum"]["value"].mean()
+    detail = f"{runs.mean():.3f} of {highest:.3f}"
+    return _exceeds(settings, runs / highest, np.zeros(len(runs)), detail, than=0.98)
+
+
+def _exceeds(settings: Composing, ours: ArrayLike, theirs: ArrayLike, detail: str, than: float = 0.0) -> Finding:
+    """Whether a mean difference exceeds a number. It has an interval where slips make repetitions differ."""
+    found = paired_difference(ours, theirs)
+    interval = (found.low, found.high) if settings.slip else None
+    return Finding((found.low if settings.slip else found.value) > than, found.value, interval, detail)
+
+
+CLAIMS = (
+    Claim("beats-lambda-0", "The true λ earns more than λ̂ = 0.", more_than(0.0)),
+    Claim("beats-lambda-1", "The true λ earns more than λ̂ = 1, the SR.", more_than(1.0)),
+    Claim(
+        "true-lambda-is-best", "No other λ̂, the paper's or not, earns more than the true one.", the_true_lambda_is_best
+    ),
+    Claim(
+        "leaves-early",
+        "Agents with a λ̂ that is too low leave a site earlier than agents with the true λ.",
+        lower_beliefs_leave_earlier,
+    ),
+    Claim(
+        "overstays",
+        "Agents with a λ̂ that is too high stay longer at a site than agents with the true λ.",
+        higher_beliefs_stay_longer,
+    ),
+    Claim(
+        "memory",
+        "Agents that never look up what remains of the rewards earn less, whatever their λ̂.",
+        looking_up_helps_every_belief,
+    ),
+    Claim("near-the-optimum", "GPI with the true λ earns at least 98 % of the optimum.", near_the_optimum),
+)

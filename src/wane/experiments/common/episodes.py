@@ -1,0 +1,76 @@
+"""Episodes as rows of a table, pictures and films of them, and how long they stay at sites."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import pandas as pd
+from jaxtyping import Int
+from matplotlib.axes import Axes
+
+from wane.agents.common.rollout import Episode, discounts
+from wane.foraging.leaving import find_stays
+from wane.types import AnyArray
+from wane.worlds import draw
+from wane.worlds.film import gif
+from wane.worlds.world import World
+
+
+def select(played: Episode, *index: int) -> Episode:
+    """One episode out of many that are stacked along the first axes."""
+    return jax.tree_util.tree_map(lambda leaf: leaf[index], played)
+
+
+def rows(world: World, episode: Episode, **labels: Any) -> pd.DataFrame:
+    """One row for each moment of an episode, the start included, until the episode ends.
+
+    The columns are the time, the cell, the reward that was just paid, the discounted sum of all rewards so far
+    (`earned`), and what remains of the reward of each site (`remaining0`, `remaining1`, …). Each label becomes a
+    column.
+    """
+    steps = int(np.asarray(episode.live).sum())
+    rewards = np.asarray(episode.rewards)[:steps]
+    remaining = np.asarray(episode.remaining)[: steps + 1]
+    table = {
+        "time": np.arange(steps + 1),
+        "cell": np.asarray(episode.cells)[: steps + 1],
+        "reward": np.append(0.0, rewards),
+        "earned": np.append(0.0, np.cumsum(discounts(world)[:steps] * rewards)),
+    }
+    sites = {name: remaining[:, i] for i, name in enumerate(_site_columns(world))}
+    return pd.DataFrame(table | sites).assign(**labels)
+
+
+def path(ax: Axes, world: World, table: pd.DataFrame, title: str) -> None:
+    """Draws the way of an episode on its map."""
+    cells = table["cell"].to_numpy(int)
+    draw.still(world.map, trajectory=cells, sites=world.sites, rewards=world.rewards, title=title, ax=ax)
+
+
+def film(world: World, table: pd.DataFrame, title: str) -> Callable[[Path], Any]:
+    """Returns a function that writes the episode as a GIF to a path."""
+    return lambda path: gif(
+        path,
+        world.map,
+        table["cell"].to_numpy(int),
+        sites=world.sites,
+        rewards=np.asarray(world.rewards),
+        remaining=table[_site_columns(world)].to_numpy(),
+        returns=table["earned"].to_numpy(),
+        title=title,
+    )
+
+
+def stays(world: World, cells: Int[AnyArray, "*episodes moments"]) -> Int[np.ndarray, " stays"]:
+    """How many moments each stay at a site lasts, in the order of the episodes."""
+    site_of = np.full(world.n_states, -1)
+    site_of[world.sites] = np.arange(world.n_sites)
+    sites = site_of[np.asarray(cells).reshape(-1, np.shape(cells)[-1])]
+    episode = np.repeat(np.arange(len(sites)), sites.shape[1])
+    return find_stays(episode, sites.ravel()).steps
+
+
+def _site_columns(world: World) -> list[str]:
+    return [f"remaining{i}" for i in range(world.n_sites)]

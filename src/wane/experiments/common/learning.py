@@ -1,0 +1,215 @@
+"""TwoRooms: learning a policy with the λ representation (Qλ-learning), for every believed λ̂ and many seeds at once.
+
+Three rewards of 10, 5 and 5 wear off. Beside the agents that believe in a λ̂ learns plain Q-learning, which has values
+alone. All agents and seeds are one program.
+
+| table | a row for each | columns |
+| --- | --- | --- |
+| `curves` | agent, seed, evaluation | episode, seed, agent, value |
+| `episodes` | λ̂, moment of a greedy episode | agent, seed, time, cell, reward, earned, remaining0, … |
+
+The greedy episodes are those of seed 0 after all training.
+"""
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pandas as pd
+from jaxtyping import Array, Float
+from matplotlib.figure import Figure
+
+from wane.agents import Trained, q_lambda, q_learning
+from wane.agents.common.rollout import Episode, play
+from wane.agents.planner import plan
+from wane.depletion import Depletion, Geometric
+from wane.experiments.common import beliefs, episodes, plots
+from wane.experiments.common.tables import frame
+from wane.experiments.contract import Loop, Seeded, Tables, seed_keys
+from wane.types import Integer
+from wane.worlds.catalog import two_rooms
+from wane.worlds.world import World
+
+PLAIN = "Q-learning"
+LAST = 5
+"""The number of evaluations at the end whose mean is an agent's result."""
+
+
+@dataclass(frozen=True)
+class Learning(Seeded):
+    """Settings of the experiments in which Qλ-learning learns."""
+
+    lambdas: tuple[float, ...] = (0.0, 0.5, 1.0)
+    """the agents' λ̂"""
+    lam: float = 0.5
+    """the true λ"""
+    discount: float = 0.95
+    """γ; the released settings have 0.99"""
+    agent: q_lambda.Config = field(default_factory=q_lambda.Config)
+    """all agents; plain Q-learning takes from it what it shares with Qλ-learning"""
+
+    SET_BY_EXPERIMENT: ClassVar[Mapping[str, str]] = {"agent.lam": "lambdas", "agent.discount": "discount"}
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        beliefs.check_beliefs("lambdas", self.lambdas, self.lam)
+        needed = LAST * self.agent.evaluate_every
+        self.require(
+            self.agent.episodes >= needed,
+            f"agent.episodes = {self.agent.episodes}: the last {LAST} evaluations, which follow every "
+            f"{self.agent.evaluate_every} episodes, are judged, so give at least {needed}",
+        )
+        _ = self.world
+
+    @property
+    def depletion(self) -> Depletion:
+        """How the rewards of the world wear off."""
+        return Geometric(self.lam)
+
+    @property
+    def world(self) -> World:
+        """TwoRooms."""
+        return two_rooms(depletion=self.depletion, discount=self.discount)
+
+    @property
+    def evaluations(self) -> int:
+        """How often each agent is evaluated while it learns."""
+        return self.agent.episodes // self.agent.evaluate_every
+
+    @property
+    def trained_config(self) -> q_lambda.Config:
+        """The agents' configuration, with the number of episodes that are really learned from."""
+        return dataclasses.replace(self.agent, episodes=self.evaluations * self.agent.evaluate_every)
+
+
+def plain_config(agent: q_lambda.Config) -> q_learning.Config:
+    """Plain Q-learning with the settings of Qλ-learning, of which it lacks λ alone."""
+    shared = {each.name: getattr(agent, each.name) for each in dataclasses.fields(q_learning.Config)}
+    return q_learning.Config(**shared)
+
+
+class Learned(NamedTuple):
+    """What all agents have learned."""
+
+    greedy: Float[np.ndarray, "evaluations seeds agents"]
+    """The return of every greedy episode; the last agent is plain Q-learning."""
+    with_lambda: q_lambda.State
+    """States with two further axes: (seeds, λ̂)."""
+    plain: q_learning.State
+    """States with one further axis: the seeds."""
+
+
+def learn(settings: Learning, seeds: Sequence[int], loop: Loop) -> Learned:
+    """Trains an agent of every λ̂ and plain Q-learning for every seed, with a greedy episode after each chunk."""
+    world, agent, every = settings.world, settings.agent, settings.agent.evaluate_every
+    keys, lams, plain = seed_keys(seeds), jnp.asarray(settings.lambdas), plain_config(settings.agent)
+
+    @jax.jit
+    def step(states: tuple[Any, Any], chunk: Integer) -> tuple[tuple[Any, Any], Float[Array, "seeds agents"]]:
+        def train_lambda(key, lam, state):
+            return q_lambda.train(key, world, dataclasses.replace(agent, lam=lam), state, chunk * every, every)
+
+        def train_plain(key, state):
+            return q_learning.train(key, world, plain, state, chunk * every, every)
+
+        phi, ours = jax.vmap(jax.vmap(train_lambda, (None, 0, 0)), (0, None, 0))(keys, lams, states[0])
+        q, theirs = jax.vmap(train_plain)(keys, states[1])
+        return (phi, q), jnp.concatenate([ours.greedy[..., -1], theirs.greedy[:, None, -1]], axis=1)
+
+    def first(key):
+        phi = jax.vmap(lambda lam: q_lambda.init(key, world, dataclasses.replace(agent, lam=lam)))(lams)
+        return phi, q_learning.init(key, world, plain)
+
+    work = every * (world.horizon or 0) * len(seeds) * (len(lams) + 1)
+    (phi, q), greedy = loop("learning", step, jax.vmap(first)(keys), settings.evaluations, work)
+    return Learned(greedy, phi, q)
+
+
+def curves(settings: Learning, seeds: Sequence[int], learned: Learned) -> pd.DataFrame:
+    """Greedy returns while learning."""
+    numbers = settings.agent.evaluate_every * np.arange(1, settings.evaluations + 1)
+    return frame(learned.greedy, "value", episode=numbers, seed=seeds, agent=agents(settings))
+
+
+def agents(settings: Learning) -> list[str]:
+    """The names of all agents."""
+    return [*map(beliefs.label, settings.lambdas), PLAIN]
+
+
+def seeded(settings: Learning, seeds: Sequence[int], loop: Loop) -> Tables:
+    """Learning curves, and of seed 0 a greedy episode of every λ̂; keeps the agents of seed 0."""
+    learned = learn(settings, seeds, loop)
+    tables = {"curves": curves(settings, seeds, learned)}
+    if 0 not in seeds:
+        return tables
+    phi, q = jax.tree_util.tree_map(lambda leaf: leaf[list(seeds).index(0)], (learned.with_lambda, learned.plain))
+    for i, lam in enumerate(settings.lambdas):
+        state = jax.tree_util.tree_map(lambda leaf, i=i: leaf[i], phi)
+        config = dataclasses.replace(settings.trained_config, lam=lam)
+        loop.keep(f"lam-{lam:g}", Trained("q_lambda", settings.world, config, state))
+    loop.keep("q-learning", Trained("q_learning", settings.world, plain_config(settings.trained_config), q))
+    return tables | {"episodes": _greedy_episodes(settings, phi)}
+
+
+def _greedy_episodes(settings: Learning, states: q_lambda.State) -> pd.DataFrame:
+    """A greedy episode of every λ̂, given the states of one seed."""
+    world = settings.world
+
+    @jax.jit
+    @jax.vmap
+    def episode(state: q_lambda.State) -> Episode:
+        return play(jax.random.key(0), world, q_lambda.policy(state, world, settings.agent))[1]
+
+    played, tables = episode(states), []
+    for i, lam in enumerate(settings.lambdas):
+        own = jax.tree_util.tree_map(lambda leaf, i=i: leaf[i], played)
+        tables.append(episodes.rows(world, own, agent=beliefs.label(lam), seed=0))
+    return pd.concat(tables)
+
+
+def results(settings: Learning, table: pd.DataFrame) -> pd.DataFrame:
+    """The mean of the last evaluations, (seeds, agents)."""
+    late = table["episode"] > settings.trained_config.episodes - LAST * settings.agent.evaluate_every
+    return table[late].pivot_table(index="seed", columns="agent", values="value")
+
+
+def optimal_return(settings: Learning) -> float:
+    """What the optimum over (cell × visit counts) earns from the world's start."""
+    return float(settings.world.start @ plan(settings.world).values)
+
+
+def draw(settings: Learning, tables: Tables) -> Figure:
+    """Learning curves, results at the end, and a path of up to three agents."""
+    figure = plots.figure(11.0, 6.4)
+    grid = figure.add_gridspec(2, 6)
+    learning, late = figure.add_subplot(grid[0, :4]), figure.add_subplot(grid[0, 4:])
+    names, shades = agents(settings), [*map(plots.colour, settings.lambdas), plots.GREY]
+    colours = dict(zip(names, shades, strict=True))
+    plots.plot_learning(tables["curves"], interval="error", ax=learning, colours=colours)
+    if "optimum" in tables:
+        learning.axhline(tables["optimum"]["value"].iloc[0], color=plots.INK, ls="--", lw=1, label="optimum")
+    learning.legend(frameon=False, loc="center right", ncols=2)
+    title = f"Greedy return while learning ({tables['curves']['seed'].nunique()} seeds, ± s.e.)"
+    plots.tidy(learning, title, "episode", "discounted return")
+    ticks = [name.replace("-", "-\n") for name in names]
+    scores = results(settings, tables["curves"])[names].to_numpy()
+    late.boxplot(scores, tick_labels=ticks, medianprops={"color": plots.INK})
+    plots.tidy(late, f"last {LAST} evaluations", "", "discounted return")
+    for i, name in enumerate(names[:-1][:3]):
+        rows = tables["episodes"][tables["episodes"]["agent"] == name]
+        ax = figure.add_subplot(grid[1, 2 * i : 2 * i + 2])
+        episodes.path(ax, settings.world, rows, f"{name}: {rows['earned'].iloc[-1]:.2f}")
+    return figure
+
+
+def films(settings: Learning, tables: Tables) -> Mapping[str, Callable[[Path], Any]]:
+    """The greedy episode of every λ̂ after all training."""
+    return {
+        str(name): episodes.film(settings.world, rows, f"Qλ-learning, {name}, true λ = {settings.lam:g}")
+        for name, rows in tables["episodes"].groupby("agent")
+    }

@@ -1,0 +1,27 @@
+"""Arrays as tables with one row for each entry."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+
+def frame(values: Any, column: str, **axes: Iterable[Any]) -> pd.DataFrame:
+    """An array as a table: one column with its entries, and one column for each of its axes.
+
+    `axes` gives the labels along each axis, in the order of the axes. Raises ValueError if the array does not have one
+    entry for each combination of labels. Numbers become double precision, in which statistics are computed.
+
+    >>> print(frame([[1, 2], [3, 4]], "value", seed=[0, 1], lam=[0.5, 1.0]).to_string(index=False))
+     seed  lam  value
+        0  0.5      1
+        0  1.0      2
+        1  0.5      3
+        1  1.0      4
+    """
+    levels = [list(labels) for labels in axes.values()]
+    values = np.asarray(values).reshape([len(labels) for labels in levels])
+    values = values.astype(float) if values.dtype.kind == "f" else values
+    index = pd.MultiIndex.from_product(levels, names=list(axes))
+    return pd.DataFrame({column: values.ravel()}, index=index).reset_index()

@@ -1,0 +1,304 @@
+"""What an experiment is: settings, named tables that are computed from them, a picture of the tables, and claims.
+
+One file holds one experiment. It says what the paper states, in our words; each claim is a function of the tables that
+finds the claim to hold or to fail, with an estimate and an interval. Nothing here knows about files: `wane.runs` saves,
+resumes and distributes.
+
+An experiment computes two kinds of tables. `fixed(settings)` computes what depends on no seed, once for the whole run.
+`seeded(settings, seeds, loop)` computes what depends on seeds, for the seeds that it is given: its tables have a column
+`seed`, and their rows do not depend on which other seeds are computed in the same call.
+"""
+
+import dataclasses
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
+
+import jax
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from wane.depletion import Depletion
+from wane.experiments.scales import SCALES, Scale
+from wane.files import name_leaves, nest
+from wane.types import Scalar, Tree
+
+Tables = dict[str, pd.DataFrame]
+"""Tables by name."""
+Step = Callable[[Any, int], tuple[Any, Any]]
+"""Computes chunk i from a state: (state, i) → (next state, what the chunk yields)."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What can be chosen in an experiment. A subclass adds fields, each with a docstring.
+
+    The fields are the options of the command line. A field may be an agent's `Config`: its settings are then options
+    too, such as `--agent.step-size`, and stand nowhere else.
+    """
+
+    MAY_BE_ZERO: ClassVar[tuple[str, ...]] = ()
+    """Names of whole numbers that may be zero because they count nothing."""
+    SET_BY_EXPERIMENT: ClassVar[Mapping[str, str]] = {}
+    """Nested settings that the experiment chooses itself, and the setting that controls them instead:
+    {"agent.lam": "lambdas"}."""
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            for number in np.ravel(value) if isinstance(value, tuple) else (value,):
+                if isinstance(number, int | float | np.number) and not 0 <= number < np.inf:
+                    raise ValueError(f"{name} must be finite and not below 0, got {value}")
+                if type(value) is int and value == 0 and name not in self.MAY_BE_ZERO:
+                    raise ValueError(f"{name} is a whole number from 1 on, got {value}")
+            if isinstance(value, tuple):
+                self.require(len(value) > 0, f"{name} is empty: give at least one value")
+        for name, instead in self.SET_BY_EXPERIMENT.items():
+            part, field = name.split(".")
+            config = getattr(self, part)
+            default = getattr(type(config)(), field)
+            if getattr(config, field) != default:
+                raise ValueError(f"{name} is set by the experiment itself: change {instead} instead")
+
+    def require(self, fine: bool, cure: str) -> None:
+        """Raises ValueError with `cure` unless the settings are `fine`."""
+        if not fine:
+            raise ValueError(f"{type(self).__name__}: {cure}")
+
+
+@dataclass(frozen=True)
+class Seeded(Settings):
+    """Settings of an experiment in which something is drawn at random."""
+
+    seeds: int = 3
+    """independent repetitions, numbered from 0"""
+
+
+def flat(settings: Any, prefix: str = "") -> dict[str, Any]:
+    """Settings by name, those of nested dataclasses with a dot: {"seeds": 3, "agent.step_size": 0.1}.
+
+    A depletion is a value, not a group of settings, although it may be a dataclass.
+    """
+    found: dict[str, Any] = {}
+    for field in dataclasses.fields(settings):
+        value, name = getattr(settings, field.name), prefix + field.name
+        nested = dataclasses.is_dataclass(value) and not isinstance(value, Depletion)
+        found |= flat(value, f"{name}.") if nested else {name: value}
+    return found
+
+
+def changed(settings: Settings, preset: Settings) -> dict[str, Any]:
+    """The settings that differ from a preset, by name as in `flat`."""
+    presets = flat(preset)
+    return {name: value for name, value in flat(settings).items() if not _same(value, presets.get(name))}
+
+
+def _same(value: Any, other: Any) -> bool:
+    return bool(np.array_equal(value, other)) if isinstance(value, np.ndarray) else value == other
+
+
+class NotTested(Exception):
+    """Raised when the settings produced no data for the claim. The message says what is missing."""
+
+
+class Finding(NamedTuple):
+    """What the tables say about a claim."""
+
+    holds: bool
+    estimate: float
+    interval: tuple[float, float] | None = None
+    """The 95 % interval of the estimate, where anything is random."""
+    detail: str = ""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One sentence, and the test that finds it to hold or to fail."""
+
+    name: str
+    statement: str
+    test: Callable[[Any, Tables], Finding]
+    """Takes the settings and the tables. Raises NotTested where the settings leave nothing to test with."""
+
+    def record(self, settings: Any = None, tables: Tables | None = None) -> dict[str, Any]:
+        """The claim as it is written down: with the verdict that the tables give, or as "not run" without tables."""
+        known = {"name": self.name, "statement": self.statement}
+        not_run = {"verdict": "not run", "estimate": None, "interval": None, "detail": ""}
+        if tables is None:
+            return known | not_run
+        try:
+            finding = self.test(settings, tables)
+        except NotTested as reason:
+            return known | not_run | {"verdict": "not tested", "detail": str(reason)}
+        estimate = {"estimate": float(finding.estimate), "detail": finding.detail}
+        if finding.interval is not None and not np.all(np.isfinite(finding.interval)):
+            detail = f"One run has no interval. {finding.detail}"
+            return known | not_run | estimate | {"verdict": "not tested", "detail": detail}
+        interval = None if finding.interval is None else [float(end) for end in finding.interval]
+        return known | estimate | {"verdict": "holds" if finding.holds else "fails", "interval": interval}
+
+
+@runtime_checkable
+class HostState(Protocol):
+    """What a loop on the host keeps outside of its state: a simulator, a replay memory. It is saved less often."""
+
+    def get(self) -> Tree:
+        """All of it, as a tree of arrays."""
+        ...
+
+    def set(self, tree: Tree) -> None:
+        """Goes back to what `get` returned. The tree comes as nested dictionaries of NumPy arrays."""
+        ...
+
+
+@runtime_checkable
+class Savable(Protocol):
+    """A trained agent, as far as runs need to know it: `wane.agents.Trained` is one."""
+
+    def save(self, folder: Path) -> Path:
+        """Writes the agent's files into a folder, which is made if it is not there. Returns the folder."""
+        ...
+
+
+class Loop:
+    """Runs a long computation in chunks. A runner's loop also reports progress, saves and resumes.
+
+    `step(state, i)` returns the next state and what chunk i yields, both trees of arrays. It may be a jitted program or
+    a function that drives a simulator on the host. Random keys are made inside of it, from the seed and i, so that the
+    state holds plain numbers. What the chunks yield comes back stacked, as nested dictionaries by name.
+    """
+
+    def __init__(self) -> None:
+        self.kept: dict[str, Savable] = {}
+
+    def __call__(
+        self,
+        name: str,
+        step: Step,
+        state: Any,
+        chunks: int,
+        work: Scalar = 1,
+        unit: str = "steps",
+        host: HostState | None = None,
+    ) -> tuple[Any, Any]:
+        """Returns the last state, and what the chunks yielded, stacked. A chunk is `work` units of progress."""
+        outputs = []
+        for i in range(chunks):
+            state, output = step(state, i)
+            outputs.append(output)
+        return state, stack(outputs)
+
+    def keep(self, name: str, agent: Savable) -> None:
+        """Keeps a trained agent beside the tables, to be loaded and played later.
+
+        Seeds may be divided among several processes, so a name that stands for one seed should tell which:
+        `if 0 in seeds: loop.keep("lambda-0.5-seed-0", …)`. Raises ValueError if the name is taken.
+        """
+        if name in self.kept:
+            raise ValueError(f"two agents of one experiment are called {name!r}: give each a name of its own")
+        self.kept[name] = agent
+
+
+def stack(outputs: Sequence[Tree]) -> Any:
+    """What several chunks yielded, as nested dictionaries of arrays with the chunks along a new first axis."""
+    return nest(stack_named([name_leaves(output) for output in outputs]))
+
+
+def stack_named(named: Sequence[Mapping[str, np.ndarray]]) -> dict[str, np.ndarray]:
+    """Arrays by name, those of each name stacked along a new first axis. No chunks have no arrays."""
+    return {name: np.stack([leaves[name] for leaves in named]) for name in (named[0] if named else ())}
+
+
+def seed_keys(seeds: Iterable[int]) -> jax.Array:
+    """A random key for every seed. A seed's key does not depend on the other seeds."""
+    return jax.vmap(lambda seed: jax.random.fold_in(jax.random.key(0), seed))(np.asarray(list(seeds), np.uint32))
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A figure or a table of the paper, or a question beyond it."""
+
+    name: str
+    title: str
+    source: str
+    """The figure, table or section of the paper, or "beyond the paper"."""
+    summary: str
+    """One paragraph: what the paper states, in our words, or the question that is asked."""
+    quick: Settings
+    paper: Settings
+    draw: Callable[[Any, Tables], Figure]
+    claims: tuple[Claim, ...]
+    fixed: Callable[[Any], Tables] | None = None
+    """Computes the tables that depend on no seed."""
+    seeded: Callable[[Any, Sequence[int], Loop], Tables] | None = None
+    """Computes the tables of some seeds; each has a column `seed`."""
+    films: Callable[[Any, Tables], Mapping[str, Callable[[Path], Any]]] | None = None
+    """Titles of GIFs, and for each a function that writes it to a path."""
+    differences: str = ""
+    """Where we differ from the paper, and why."""
+    paper_cost: str = ""
+    """What the paper says that the experiment cost."""
+    double_precision: bool = True
+    """Whether JAX computes in 64 bits."""
+
+    def __post_init__(self) -> None:
+        if not (self.fixed or self.seeded):
+            raise ValueError(f"experiment {self.name!r} computes nothing: give it fixed, seeded or both")
+        if self.seeded and not (isinstance(self.quick, Seeded) and isinstance(self.paper, Seeded)):
+            raise ValueError(f"experiment {self.name!r} is seeded: its settings must be a subclass of Seeded")
+
+    def settings(self, scale: Scale) -> Settings:
+        """The preset of a scale."""
+        if scale not in SCALES:
+            raise ValueError(f'scale is "quick" or "paper", got {scale!r}')
+        return self.quick if scale == "quick" else self.paper
+
+    def seeds(self, settings: Settings) -> range:
+        """The seeds of a whole run, none where nothing is random."""
+        return range(settings.seeds if isinstance(settings, Seeded) and self.seeded else 0)
+
+    def fixed_tables(self, settings: Settings) -> Tables:
+        """The tables that depend on no seed."""
+        with jax.enable_x64(self.double_precision):
+            tables = self.fixed(settings) if self.fixed else {}
+        for name, table in tables.items():
+            if "seed" in table:
+                raise ValueError(f"{self.name}: the fixed table {name!r} has a column seed, but no seed to tell")
+        return {name: table.reset_index(drop=True) for name, table in tables.items()}
+
+    def seeded_tables(self, settings: Settings, seeds: Sequence[int], loop: Loop | None = None) -> Tables:
+        """The tables of some seeds. Their rows do not depend on how the seeds are divided among calls."""
+        if not self.seeded or not len(seeds):
+            return {}
+        with jax.enable_x64(self.double_precision):
+            tables = self.seeded(settings, seeds, loop or Loop())
+        for name, table in tables.items():
+            if "seed" not in table or not set(table["seed"]) <= set(seeds):
+                raise ValueError(
+                    f"{self.name}: the seeded table {name!r} needs a column seed with the given seeds only"
+                )
+        return {name: table.reset_index(drop=True) for name, table in tables.items()}
+
+    def tables(self, settings: Settings, loop: Loop | None = None) -> Tables:
+        """All tables of a whole run, computed in this process."""
+        return join(self.fixed_tables(settings), [self.seeded_tables(settings, self.seeds(settings), loop)])
+
+    def findings(self, settings: Settings | None = None, tables: Tables | None = None) -> list[dict[str, Any]]:
+        """Every claim with its verdict; "not run" without tables."""
+        return [claim.record(settings, tables) for claim in self.claims]
+
+
+def join(fixed: Tables, parts: Sequence[Tables]) -> Tables:
+    """The fixed tables, and one table for all parts of each seeded one, in the order of the seeds."""
+    names: Iterator[str] = (name for part in parts for name in part)
+    joined = {name: _by_seed([part[name] for part in parts if name in part]) for name in dict.fromkeys(names)}
+    both = sorted(set(fixed) & set(joined))
+    if both:
+        raise ValueError(f"the table {both[0]!r} is both fixed and seeded: name them differently")
+    return fixed | joined
+
+
+def _by_seed(parts: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    table = pd.concat(parts, ignore_index=True)
+    return table.iloc[np.argsort(np.asarray(table["seed"]), kind="stable")].reset_index(drop=True)

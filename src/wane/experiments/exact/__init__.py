@@ -1,0 +1,1 @@
+"""Experiments in which everything is computed."""

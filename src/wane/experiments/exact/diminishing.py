@@ -1,0 +1,73 @@
+"""The paper's first figure: what a site pays, against how often it was visited before, for several λ."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from wane.depletion import Geometric
+from wane.experiments.common import plots
+from wane.experiments.common.checks import check_lambdas
+from wane.experiments.contract import Claim, Experiment, Finding, Settings, Tables
+
+
+@dataclass(frozen=True)
+class DiminishingSettings(Settings):
+    """What can be chosen."""
+
+    lambdas: tuple[float, ...] = (0.0, 0.25, 0.5, 0.75, 1.0)
+    """the fractions of a reward that a visit leaves"""
+    visits: int = 10
+    """the last visit that is drawn"""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_lambdas(self.lambdas)
+
+
+def fixed(settings: DiminishingSettings) -> Tables:
+    """What each visit pays, for every λ."""
+    visits = np.arange(settings.visits + 1)
+    worth = Geometric(np.array(settings.lambdas)[:, None]).worth(visits)
+    index = pd.MultiIndex.from_product([settings.lambdas, visits], names=["lam", "earlier_visits"])
+    return {"rewards": pd.DataFrame({"reward": np.ravel(worth)}, index=index).reset_index()}
+
+
+def draw(settings: DiminishingSettings, tables: Tables) -> Figure:
+    """One curve for each λ."""
+    figure = plots.figure(5.0, 3.4)
+    ax = plots.tidy(figure.subplots(), "Diminishing rewards", "earlier visits n", "reward λⁿ (r̄ = 1)")
+    for lam, rows in tables["rewards"].groupby("lam"):
+        ax.plot(rows["earlier_visits"], rows["reward"], "o-", ms=4, color=plots.colour(lam), label=f"λ = {lam:g}")
+    ax.legend(frameon=False)
+    return figure
+
+
+def falls_by_lambda(settings: DiminishingSettings, tables: Tables) -> Finding:
+    """Compares every visit with λ times the visit before it."""
+    rewards = tables["rewards"].pivot_table(index="earlier_visits", columns="lam", values="reward")
+    previous, following = rewards.iloc[:-1].to_numpy(), rewards.iloc[1:].to_numpy()
+    deviation = float(np.abs(following - previous * rewards.columns.to_numpy()).max())
+    holds = deviation < 1e-12 and bool(np.all(rewards.iloc[0] == 1))
+    return Finding(holds, deviation, None, "largest deviation from λ times the visit before")
+
+
+EXPERIMENT = Experiment(
+    name="diminishing",
+    title="Rewards that wear off",
+    source="figure 1.1",
+    summary="Each visit leaves a fraction λ of what a site pays: λ = 1 is an ordinary reward, λ = 0 pays once.",
+    quick=DiminishingSettings(),
+    paper=DiminishingSettings(),
+    fixed=fixed,
+    draw=draw,
+    claims=(
+        Claim(
+            "falls-by-lambda",
+            "The first visit pays r̄, and every further visit pays λ times the visit before it.",
+            falls_by_lambda,
+        ),
+    ),
+    paper_cost="none stated",
+)

@@ -1,0 +1,196 @@
+"""The representation of the first N visits (the paper's appendix C), between FR and SR.
+
+    Φ_(N)(s, s') = 1(s = s') (1 + γ E Φ_(N−1)(s₁, s')) + 1(s ≠ s') γ E Φ_(N)(s₁, s'),      Φ_(0) = 0
+
+The paper calls it intractable, because learning Φ_(N) needs Φ_(1), …, Φ_(N−1) as well. With F the first-occupancy
+representation and R(s') the discounted chance of coming back to s', it is
+
+    Φ_(N) = F (1 − R^N) / (1 − R),
+
+so one solve gives every N. Its distance from the SR is F R^N / (1 − R), which shrinks by the factor R with every N.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Float
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from scipy import sparse
+
+from wane.depletion import FirstVisits
+from wane.exact.representations import (
+    first_occupancy_representation,
+    n_occupancy_representation,
+    successor_representation,
+)
+from wane.experiments.common import plots
+from wane.experiments.common.maps import heat_map
+from wane.experiments.contract import Claim, Experiment, Finding, Settings, Tables
+from wane.worlds.catalog import grid_6x6
+
+ROUNDING = 1e-9
+SMALLEST_DISTANCE = 1e-8
+"""Distances below this one are mostly rounding: their ratio tells nothing."""
+
+Matrix = Float[np.ndarray, "states states"]
+Matrices = Float[np.ndarray, "visits states states"]
+
+
+@dataclass(frozen=True)
+class NOccupancy(Settings):
+    """What can be chosen."""
+
+    most: int = 12
+    """the largest N"""
+    maps: tuple[int, ...] = (1, 3)
+    """N's that are drawn as maps, beside the SR"""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 1 <= min(self.maps) <= max(self.maps) <= self.most or self.most < 2:
+            raise ValueError(f"maps = {self.maps} must lie between 1 and most = {self.most}, which is 2 or more")
+
+
+def kernel() -> Matrix:
+    """The transitions of the paper's policy on its grid."""
+    grid = grid_6x6()
+    return sparse.csr_array(grid.mdp.under(grid.policies[0])).toarray()
+
+
+def fixed(settings: NOccupancy) -> Tables:
+    """Φ of all N from one solve (`first_visits`), and the FR and the SR from solves of their own (`limits`)."""
+    discount = grid_6x6().discount
+    counts = np.arange(1, settings.most + 1)
+    solved = n_occupancy_representation(kernel(), 1, discount=discount)
+    phis = np.asarray(solved.with_depletion(FirstVisits(counts[:, None])).matrix)
+    limits = {
+        "FR": np.asarray(first_occupancy_representation(kernel(), discount=discount).matrix),
+        "SR": np.asarray(successor_representation(kernel(), discount=discount).matrix),
+    }
+    return {
+        "first_visits": _rows("n", counts.tolist(), phis),
+        "limits": _rows("kind", list(limits), [*limits.values()]),
+    }
+
+
+def _rows(name: str, labels: Sequence[int | str], phis: Sequence[Matrix] | Matrices) -> pd.DataFrame:
+    """The entries of several matrices, one row each; a column of the given name tells the matrices apart."""
+    states = range(len(phis[0]))
+    index = pd.MultiIndex.from_product([labels, states, states], names=[name, "state", "site"])
+    return pd.DataFrame({"phi": np.ravel(phis)}, index=index).reset_index()
+
+
+def representations(tables: Tables) -> tuple[Matrix, Matrices, Matrix]:
+    """The FR, Φ for N = 1, 2, …, and the SR."""
+    limits = tables["limits"]
+    (first_occupancy,), (successor,) = (_matrices(limits[limits["kind"] == kind]) for kind in ("FR", "SR"))
+    return first_occupancy, _matrices(tables["first_visits"]), successor
+
+
+def _matrices(rows: pd.DataFrame) -> Matrices:
+    by = [name for name in ("n", "state", "site") if name in rows]
+    states = rows["state"].nunique()
+    return rows.sort_values(by)["phi"].to_numpy().reshape(-1, states, states)
+
+
+def draw(settings: NOccupancy, tables: Tables) -> Figure:
+    """Maps of some N and of the SR, and one entry of Φ against N."""
+    grid, count = grid_6x6(), len(settings.maps)
+    figure, start = plots.figure(2.5 * (count + 2), 3.0), grid.map.find("S")
+    panels = figure.subplots(1, count + 2, width_ratios=[1] * (count + 1) + [1.3])
+    first_occupancy, phis, successor = representations(tables)
+    largest = float(successor[start].max())
+    for ax, n in zip(panels, settings.maps, strict=False):
+        heat_map(ax, grid.map, phis[n - 1, start], largest, f"N = {n}" + ("  (FR)" if n == 1 else ""))
+    image = heat_map(panels[-2], grid.map, successor[start], largest, "N → ∞  (SR)")
+    figure.colorbar(image, ax=panels[:-1], label="Φ(S, ·)", shrink=0.8, fraction=0.02, pad=0.01)
+    site = int(successor[start].argmax())
+    limits = {"SR": float(successor[start, site]), "FR": float(first_occupancy[start, site])}
+    _draw_cell(panels[-1], phis[:, start, site], limits)
+    return figure
+
+
+def _draw_cell(ax: Axes, phi: Float[np.ndarray, " visits"], limits: dict[str, float]) -> None:
+    """One entry of Φ against N, between its limits."""
+    plots.tidy(ax, "a cell of the loop", "visits counted, N", "Φ(S, s')")
+    ax.plot(np.arange(1, len(phi) + 1), phi, "o-", ms=4, color=plots.colour(0.5), label="first N visits")
+    for name, lam in (("SR", 1.0), ("FR", 0.0)):
+        ax.axhline(limits[name], ls="--", color=plots.colour(lam), label=name)
+    ax.set(ylim=(0, 1.1 * limits["SR"]), xticks=range(1, len(phi) + 1, max(1, len(phi) // 6)))
+    ax.legend(frameon=False, loc="lower right")
+
+
+def one_is_first_occupancy(settings: NOccupancy, tables: Tables) -> Finding:
+    """Compares N = 1 with the FR."""
+    first_occupancy, phis, _ = representations(tables)
+    difference = float(np.abs(phis[0] - first_occupancy).max())
+    return Finding(difference < ROUNDING, difference, None, f"largest difference {difference:.1e}")
+
+
+def between(settings: NOccupancy, tables: Tables) -> Finding:
+    """Tests that FR ≤ Φ_(N) ≤ SR, and that Φ_(N) rises with N."""
+    first_occupancy, phis, successor = representations(tables)
+    rise = np.diff(phis, axis=0)
+    margin = np.minimum(phis - first_occupancy, successor - phis).min()
+    visited_again = successor > first_occupancy + ROUNDING
+    share = ((phis[1] - first_occupancy) / np.where(visited_again, successor - first_occupancy, 1.0))[visited_again]
+    detail = f"N = 2 covers {100 * share.mean():.0f} % of the way from FR to SR, wherever a site is visited again"
+    return Finding(bool(margin > -ROUNDING and rise.min() > -ROUNDING), float(share.mean()), None, detail)
+
+
+def tends_to_successor(settings: NOccupancy, tables: Tables) -> Finding:
+    """Compares the ratios of successive distances from the SR with R, as far as they are above rounding."""
+    _, phis, successor = representations(tables)
+    distances = np.abs(successor - phis).max((1, 2))
+    return_chance = float(np.max(1 - 1 / np.diag(successor)))
+    large = distances[distances > SMALLEST_DISTANCE]
+    deviation = float(np.abs(large[1:] / large[:-1] - return_chance).max())
+    detail = (
+        f"the largest distance falls from {distances[0]:.2g} at N = 1 to {distances[-1]:.2g} at N = {settings.most}, "
+        f"each time by R = {return_chance:.4f}, to within {deviation:.0e}"
+    )
+    return Finding(deviation < 1e-6, float(distances[-1]), None, detail)
+
+
+def recursion(settings: NOccupancy, tables: Tables) -> Finding:
+    """Puts Φ into both sides of the paper's recursion."""
+    _, phis, _ = representations(tables)
+    one_less = np.concatenate([np.zeros_like(phis[:1]), phis[:-1]])
+    visited, discount = np.eye(phis.shape[1]), grid_6x6().discount
+    right = visited * (1 + discount * kernel() @ one_less) + (1 - visited) * discount * (kernel() @ phis)
+    residual = float(np.abs(right - phis).max())
+    return Finding(residual < ROUNDING, residual, None, f"N = 1 to {settings.most}: largest residual {residual:.1e}")
+
+
+EXPERIMENT = Experiment(
+    name="n-occupancy",
+    title="The first N visits",
+    source="appendix C",
+    summary="A representation that counts the first N visits is the FR for N = 1 and the SR for N → ∞, and it "
+    "satisfies a recursion. The paper calls it intractable, because the one for N needs all those for fewer visits.",
+    quick=NOccupancy(),
+    paper=NOccupancy(),
+    fixed=fixed,
+    draw=draw,
+    claims=(
+        Claim("one-is-first-occupancy", "For N = 1 it is the first-occupancy representation.", one_is_first_occupancy),
+        Claim("between", "It lies between FR and SR, and rises with N.", between),
+        Claim(
+            "tends-to-successor",
+            "For N → ∞ it tends to the successor representation; the distance falls by R, the largest discounted "
+            "chance of coming back, with every N.",
+            tends_to_successor,
+        ),
+        Claim(
+            "recursion",
+            "What one solve gives for all N satisfies the paper's recursion, N by N: it is not intractable.",
+            recursion,
+        ),
+    ),
+    differences="Φ is computed in closed form, for all N from one solve. The paper has no figure; the grid and the "
+    "policy are those of its figure 4.1.",
+    paper_cost="not run",
+)

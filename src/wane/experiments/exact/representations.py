@@ -1,0 +1,209 @@
+"""The λR between the FR and the SR (the paper's figures 4.1, F.1 and F.2), exactly.
+
+    Φ_λ(s, s') = E[ Σₖ λ^(visits to s' before k) γᵏ 1(s_k = s') | s₀ = s ]
+
+λ = 0 counts only the first visit to s' (the first-occupancy representation), λ = 1 counts all of them (the successor
+representation). The paper iterates; here one solve gives Φ for every λ. The paper's figure F.1 shows several policies,
+of which only the first is known. The other two are ours: one walks to g and one moves at random.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Float, Shaped
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from scipy import sparse
+
+from wane.depletion import Geometric
+from wane.exact.representations import representation
+from wane.experiments.common import plots
+from wane.experiments.common.checks import check_lambdas
+from wane.experiments.common.maps import heat_map
+from wane.experiments.contract import Claim, Experiment, Finding, Settings, Tables
+from wane.worlds import draw as pictures
+from wane.worlds.catalog import grid_6x6, shortest_paths
+
+ROUNDING = 1e-9
+PAPERS, TO_G, RANDOM = "π₁, the paper's", "a walk to g", "a random walk"
+
+
+@dataclass(frozen=True)
+class Representations(Settings):
+    """What can be chosen."""
+
+    lambdas: tuple[float, ...] = (0.0, 0.5, 1.0)
+    """drawn as maps and as matrices"""
+    points: int = 21
+    """λ's from 0 to 1 along which Φ is followed"""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_lambdas(self.lambdas)
+        if self.points < 2:
+            raise ValueError(f"points = {self.points}: it takes 2 or more to go from λ = 0 to λ = 1")
+
+
+def policies() -> dict[str, Shaped[np.ndarray, "states *actions"]]:
+    """The paper's policy on the grid, and two more."""
+    grid = grid_6x6()
+    to_g = shortest_paths(grid.map, grid.map.find("g"), grid.n_actions)
+    uniform = np.full((grid.n_states, grid.n_actions), 1 / grid.n_actions)
+    return {PAPERS: grid.policies[0], TO_G: to_g, RANDOM: uniform}
+
+
+def kernel(policy: str) -> Float[np.ndarray, "states states"]:
+    """The transitions on the grid under one of the `policies`."""
+    return sparse.csr_array(grid_6x6().mdp.under(policies()[policy])).toarray()
+
+
+def fixed(settings: Representations) -> Tables:
+    """Φ_λ(s, s') of every policy, for the λ's that are drawn and for those from 0 to 1."""
+    lams = np.unique([*settings.lambdas, *np.linspace(0, 1, settings.points)])
+    grid, parts = grid_6x6(), []
+    for name in policies():
+        phi = np.asarray(representation(kernel(name), Geometric(lams[:, None]), discount=grid.discount).matrix)
+        states = range(grid.n_states)
+        index = pd.MultiIndex.from_product([[name], lams, states, states], names=["policy", "lam", "state", "site"])
+        parts.append(pd.DataFrame({"phi": phi.ravel()}, index=index).reset_index())
+    return {"representations": pd.concat(parts)}
+
+
+def phi_by_lambda(
+    tables: Tables, policy: str
+) -> tuple[Float[np.ndarray, " lams"], Float[np.ndarray, "lams states states"]]:
+    """The λ's in ascending order, and Φ of a policy for each of them."""
+    table = tables["representations"]
+    rows = table[table["policy"] == policy].sort_values(["lam", "state", "site"])
+    lams, n = np.asarray(rows["lam"].unique()), rows["state"].nunique()
+    return lams, rows["phi"].to_numpy().reshape(len(lams), n, n)
+
+
+def draw(settings: Representations, tables: Tables) -> Figure:
+    """Maps and matrices of the paper's policy for the chosen λ's; below, maps of the other policies for one of them."""
+    grid, shown_lams = grid_6x6(), settings.lambdas
+    columns, start = max(4, len(shown_lams) + 1), grid.map.find("S")
+    figure = plots.figure(2.25 * columns, 7.0)
+    panels = figure.subplots(3, columns)
+    lams, phi = phi_by_lambda(tables, PAPERS)
+    shown = phi[np.searchsorted(lams, shown_lams)]
+    largest = float(shown.max())
+    _draw_policy(panels[0, 0], PAPERS)
+    for i, lam in enumerate(shown_lams):
+        heat_map(panels[0, 1 + i], grid.map, shown[i, start], largest, title(lam))
+        panels[1, i].imshow(shown[i], vmin=0, vmax=largest)
+        panels[1, i].set(xticks=[], yticks=[], xlabel="to s'", ylabel="from s", title=title(lam) + ", whole")
+    _draw_transition(panels[1, len(shown_lams)], lams, phi[:, start])
+    middle = shown_lams[len(shown_lams) // 2]
+    for column, name in ((0, TO_G), (2, RANDOM)):
+        _draw_policy(panels[2, column], name)
+        lams, phi = phi_by_lambda(tables, name)
+        row = phi[np.searchsorted(lams, middle), start]
+        image = heat_map(panels[2, column + 1], grid.map, row, largest, title(middle))
+    for ax in (*panels[0, len(shown_lams) + 1 :], *panels[1, len(shown_lams) + 1 :], *panels[2, 4:]):
+        ax.set_visible(False)
+    figure.colorbar(image, ax=panels, label="Φ(s, s'); in the maps s is the boxed cell", fraction=0.025, aspect=40)
+    return figure
+
+
+def title(lam: float) -> str:
+    """A λ with the name of its representation, if it has one."""
+    return f"λ = {lam:g}" + {0.0: "  (FR)", 1.0: "  (SR)"}.get(lam, "")
+
+
+def _draw_policy(ax: Axes, name: str) -> None:
+    grid = grid_6x6()
+    pictures.still(grid.map, policy=policies()[name], start=grid.map.find("S"), title=name, ax=ax)
+
+
+def _draw_transition(ax: Axes, lams: Float[np.ndarray, " lams"], rows: Float[np.ndarray, "lams states"]) -> None:
+    """Φ(S, s') against λ for the cells that are visited more than once, and for those that are passed once."""
+    plots.tidy(ax, "from FR to SR", "λ")
+    ax.set_box_aspect(1)
+    growth = rows[-1] - rows[0]
+    once = np.flatnonzero((rows[0] > 0) & (growth < ROUNDING))
+    for sites, shade, label in (
+        (np.flatnonzero(growth >= ROUNDING), plots.colour(0.5), "in the loop"),
+        (once, plots.GREY, "passed once"),
+    ):
+        lines = ax.plot(lams, rows[:, sites], color=shade, lw=1.2)
+        lines[0].set_label(label)
+    ax.set_ylim(0, 1.6 * rows.max())
+    ax.legend(frameon=False, fontsize="small", loc="upper left")
+
+
+def zero_is_first_occupancy(settings: Representations, tables: Tables) -> Finding:
+    """The smallest λ is 0."""
+    return _recursion_holds(tables, 0, "first-occupancy")
+
+
+def one_is_successor(settings: Representations, tables: Tables) -> Finding:
+    """The largest λ is 1."""
+    return _recursion_holds(tables, -1, "successor")
+
+
+def _recursion_holds(tables: Tables, which: int, recursion: str) -> Finding:
+    """Tests whether Φ of the smallest (0) or the largest (−1) λ solves the recursion of the FR or of the SR.
+
+    Each recursion has one solution only, so Φ is that representation if the residual is zero.
+    """
+    discount, residual = grid_6x6().discount, 0.0
+    for name in policies():
+        phi = phi_by_lambda(tables, name)[1][which]
+        visited, phi_next = np.eye(len(phi)), kernel(name) @ phi
+        # The FR stops counting once it is at the site; the SR goes on.
+        goes_on = 1 - visited if recursion == "first-occupancy" else 1.0
+        residual = max(residual, float(np.abs(phi - (visited + discount * goes_on * phi_next)).max()))
+    detail = f"three policies satisfy the {recursion} recursion to within {residual:.1e}"
+    return Finding(residual < ROUNDING, residual, None, detail)
+
+
+def between(settings: Representations, tables: Tables) -> Finding:
+    """Follows every entry of Φ from λ = 0 to λ = 1."""
+    holds, largest_share, entries = True, 0.0, 0
+    for name in policies():
+        lams, phi = phi_by_lambda(tables, name)
+        # A chosen λ may differ from one of the points by rounding only: nothing rises between these two.
+        apart = np.append(True, np.diff(lams) > ROUNDING)
+        rise, whole = np.diff(phi[apart], axis=0), phi[-1] - phi[0]
+        # Φ₁(s', s') counts the visits of a walk that begins in s': more than 1 means that it comes back.
+        visited_again = (phi[0] > 0) & (np.diag(phi[-1]) > 1 + ROUNDING)
+        holds &= bool(np.all(rise[:, visited_again] > 0) and np.all(np.abs(rise[:, ~visited_again]) < ROUNDING))
+        largest_share = max(largest_share, float((rise[:, visited_again] / whole[visited_again]).max()))
+        entries += int(visited_again.sum())
+    detail = (
+        f"Φ rises from each λ to the next at all {entries} entries whose site is reached and comes back, and stays at "
+        f"all others; the largest single step covers {100 * largest_share:.0f} % of the way from FR to SR"
+    )
+    return Finding(holds, largest_share, None, detail if holds else "Φ falls, or rises where no site is visited again")
+
+
+EXPERIMENT = Experiment(
+    name="representations",
+    title="The λ representation between FR and SR",
+    source="figures 4.1, F.1 and F.2",
+    summary="With λ = 0 the λ representation is the first-occupancy representation, with λ = 1 it is the successor "
+    "representation. In between it passes smoothly from the one to the other, as cells that are visited again count "
+    "for more and more.",
+    quick=Representations(),
+    paper=Representations(),
+    fixed=fixed,
+    draw=draw,
+    claims=(
+        Claim(
+            "zero-is-first-occupancy",
+            "With λ = 0, Φ satisfies the recursion of the first-occupancy representation.",
+            zero_is_first_occupancy,
+        ),
+        Claim(
+            "one-is-successor",
+            "With λ = 1, Φ satisfies the recursion of the successor representation.",
+            one_is_successor,
+        ),
+        Claim("between", "In between, Φ rises with λ wherever a site is visited again, and nowhere else.", between),
+    ),
+    differences="Φ is solved for, not iterated. The paper draws several policies on this grid, of which only the first "
+    "is known; the walk to g and the random walk are ours.",
+    paper_cost="less than one hour on a laptop (2020 MacBook Air), all experiments of this kind",
+)

@@ -1,0 +1,1 @@
+"""Experiments with networks: the λ operator of the paper's section 6 and appendix H."""

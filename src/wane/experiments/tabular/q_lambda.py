@@ -1,0 +1,51 @@
+"""TwoRooms: Qλ-learning for a λ̂ that is right or wrong (see `wane.experiments.common.learning`).
+
+The rewards halve with every visit. Beside the agents stands the optimum over (cell × visit counts).
+"""
+
+import pandas as pd
+
+from wane.experiments.common.learning import Learning, draw, films, optimal_return, results, seeded
+from wane.experiments.common.learning_claims import CLAIMS
+from wane.experiments.contract import Claim, Experiment, Finding, Tables
+
+
+def fixed(settings: Learning) -> Tables:
+    """The table `optimum`, of one row: what the optimum earns."""
+    return {"optimum": pd.DataFrame({"value": [optimal_return(settings)]})}
+
+
+def nobody_beats_the_optimum(settings: Learning, tables: Tables) -> Finding:
+    """Whether no evaluation of any agent is above the optimum; tells how close the best agent ends."""
+    highest, top = tables["optimum"]["value"].iloc[0], tables["curves"]["value"].max()
+    means = results(settings, tables["curves"]).mean()
+    detail = (
+        f"{means.idxmax()} ends highest, at {means.max():.3f} of {highest:.3f}; the best evaluation of any agent was "
+        f"{top:.3f}"
+    )
+    return Finding(bool(top <= highest + 1e-9), highest - means.max(), None, detail)
+
+
+EXPERIMENT = Experiment(
+    name="q-lambda",
+    title="Learning a policy in TwoRooms",
+    source="section 5.2, figure 5.2 (left)",
+    summary=(
+        "The paper states that Qλ-learning outperforms standard Q-learning (λ = 1) where rewards diminish, and that "
+        "the correct λ does best."
+    ),
+    quick=Learning(seeds=64),
+    paper=Learning(),
+    fixed=fixed,
+    seeded=seeded,
+    draw=draw,
+    films=films,
+    claims=(*CLAIMS, Claim("below-the-optimum", "No agent earns more than the optimum.", nobody_beats_the_optimum)),
+    differences=(
+        "The paper has three seeds. The quick scale has 64, because they take seconds. What the paper calls standard "
+        "Q-learning is λ̂ = 1, and this agent is told at each step what remains of the rewards. Plain Q-learning, "
+        "which is not told and has no representation, is added, and so is the optimum. ε and the optimistic start are "
+        "those of the released settings, because the text gives neither."
+    ),
+    paper_cost="less than one hour on a laptop (2020, quad-core)",
+)

@@ -1,0 +1,163 @@
+"""Checks of what a run folder holds, before any of it is used.
+
+A run folder is data that anybody may have written. JSON files are checked for the types that the report needs, and a
+file is read only if run.json lists it, it lies inside of the folder, and it has the SHA-256 that run.json notes. Every
+fault is added to a list of problems, as a sentence that names the file.
+"""
+
+import json
+import math
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, get_args, get_origin
+
+from wane.files import checksum
+
+VERDICTS = ("holds", "fails", "not tested", "not run")
+AGENT_FILES = ("config.json", "params.safetensors")
+"""The files of a saved agent."""
+DEEPEST = 50
+"""How many lists and dictionaries may lie within each other in a JSON file."""
+
+_NEEDED = {
+    "experiment": str,
+    "settings": dict,
+    "changed": dict,
+    "texts": dict[str, str],
+    "versions": dict,
+    "device": str,
+    "seconds": float,
+    "finished": str,
+    "tables": list[str],
+    "files": dict[str, str],
+}
+_OPTIONAL = {"commit": str, "launcher": str, "peak_memory": float, "films": dict[str, str], "agents": list[str]}
+
+
+def read_record(folder: Path, problems: list[str]) -> dict[str, Any]:
+    """Returns run.json without the fields that have a wrong type. They are named in `problems`."""
+    path = find_inside(folder, "run.json")
+    if path is None:
+        problems.append("run.json leads out of the folder.")
+        return {}
+    found = _read_json(path, dict, problems)
+    if not found:
+        return {}
+    record = {name: value for name, value in found.items() if _fits(value, (_NEEDED | _OPTIONAL).get(name, object))}
+    unusable = [name for name in _NEEDED if name not in record]
+    unusable += [name for name in _OPTIONAL if found.get(name) is not None and name not in record]
+    problems += [f"run.json has no usable {name!r}." for name in unusable]
+    return record
+
+
+def read_claims(path: Path, problems: list[str]) -> tuple[Mapping[str, Any], ...]:
+    """Returns the entries of claims.json that are claims with a verdict."""
+    claims = _read_json(path, list, problems)
+    good = [claim for claim in claims if _is_claim(claim)]
+    if len(good) < len(claims):
+        problems.append(
+            f"{path.name}: {len(claims) - len(good)} of {len(claims)} entries are not claims with a verdict."
+        )
+    return tuple(good)
+
+
+def verify_files(folder: Path, record: Mapping[str, Any], problems: list[str]) -> dict[str, Path]:
+    """Returns the files of a run that are as the run wrote them, by their names relative to the folder.
+
+    A file that is missing, was changed, leads out of the folder, or is needed but not listed is named in `problems`.
+    """
+    if "files" not in record:
+        return {}
+    digests: Mapping[str, str] = record["files"]
+    good: dict[str, Path] = {}
+    for name in dict.fromkeys([*digests, *_needed_files(record)]):
+        fault = _fault(folder, name, digests.get(name))
+        if fault:
+            problems.append(f"{name} {fault}.")
+        else:
+            good[name] = folder / name
+    return good
+
+
+def find_inside(folder: Path, name: str) -> Path | None:
+    """Returns the path of a file of a folder, or None if the path leads out of the folder, through a link or not."""
+    try:
+        path = folder / name
+        return path if path.resolve().is_relative_to(folder.resolve()) else None
+    except (OSError, ValueError, RuntimeError):  # Links in a circle, or characters that no file name can have.
+        return None
+
+
+def _needed_files(record: Mapping[str, Any]) -> Iterable[str]:
+    yield "claims.json"
+    yield from (f"{table}.parquet" for table in record.get("tables", ()))
+    yield from record.get("films", {})
+    yield from (f"agents/{agent}/{file}" for agent in record.get("agents", ()) for file in AGENT_FILES)
+
+
+def _fault(folder: Path, name: str, digest: str | None) -> str:
+    """Returns what is wrong with a file, as the end of a sentence, or nothing."""
+    path = find_inside(folder, name)
+    if path is None:
+        return "leads out of the folder"
+    try:
+        if not path.is_file():
+            return "is missing"
+        if digest is None:
+            return "is not among the files that run.json lists"
+        return "" if checksum(path) == digest else "was changed after the run: run.json notes another SHA-256"
+    except OSError as error:
+        return f"cannot be read ({error})"
+
+
+def _read_json(path: Path, kind: type, problems: list[str]) -> Any:
+    """Returns the content of a JSON file if it has the right type, else an empty value of that type."""
+    try:
+        content = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        problems.append(f"{path.name} cannot be read ({error}).")
+        return kind()
+    if not isinstance(content, kind):
+        problems.append(f"{path.name} holds a {type(content).__name__} where a {kind.__name__} belongs.")
+        return kind()
+    if _is_deep(content):
+        problems.append(f"{path.name} nests lists or dictionaries more than {DEEPEST} deep.")
+        return kind()
+    return content
+
+
+def _is_deep(content: Any) -> bool:
+    # Level by level, because a function that calls itself would fail for exactly the files that this one is to find.
+    level = [content]
+    for _ in range(DEEPEST):
+        lists = [item.values() if isinstance(item, dict) else item for item in level if isinstance(item, dict | list)]
+        level = [item for items in lists for item in items]
+    return any(isinstance(item, dict | list) for item in level)
+
+
+def _fits(value: Any, kind: Any) -> bool:
+    """Whether a value has a type such as `str`, `dict[str, str]`, or `float` for a number that is not negative."""
+    if kind is float:
+        return _is_number(value) and 0 <= value < math.inf
+    if not isinstance(value, get_origin(kind) or kind):
+        return False
+    items = value.values() if isinstance(value, dict) else value
+    return not get_args(kind) or all(isinstance(item, get_args(kind)[-1]) for item in items)
+
+
+def _is_number(value: Any) -> bool:
+    """Whether a value is a number that can be printed: JSON's integers may be larger than any float."""
+    return isinstance(value, float) or (isinstance(value, int) and abs(value) < 2**1000)
+
+
+def _is_claim(claim: Any) -> bool:
+    """Whether an entry has all texts, a verdict, and for a claim that holds or fails an estimate."""
+    if not isinstance(claim, dict) or claim.get("verdict") not in VERDICTS:
+        return False
+    if not all(isinstance(claim.get(key), str) for key in ("name", "statement", "detail")):
+        return False
+    ends = claim.get("interval", ())
+    if ends is not None and not (isinstance(ends, list) and len(ends) == 2 and all(map(_is_number, ends))):
+        return False
+    estimate = claim.get("estimate")
+    return _is_number(estimate) or (estimate is None and claim["verdict"] in ("not tested", "not run"))

@@ -1,0 +1,69 @@
+"""Plays episodes with a saved agent, to see what it earns."""
+
+from pathlib import Path
+from typing import NamedTuple
+
+import jax
+import numpy as np
+from jaxtyping import Float
+
+from wane import agents
+from wane.agents.common.rollout import Episode
+from wane.agents.trained import Trained
+from wane.worlds import World
+
+
+class Evaluation(NamedTuple):
+    """What an agent earned, an entry for every episode."""
+
+    returns: Float[np.ndarray, " episodes"]
+    """Discounted returns, with the world's γ."""
+    rewards: Float[np.ndarray, " episodes"]
+    """Sums of rewards, without discounting."""
+    lengths: Float[np.ndarray, " episodes"]
+    """Steps until the episode ended."""
+    episodes: Episode
+    """All episodes, with the episodes along the first axis."""
+
+
+def evaluate(trained: Trained, world: World | None = None, episodes: int = 100, seed: int = 0) -> Evaluation:
+    """Plays episodes in the agent's own world, or in another one that its policy is then made for."""
+    if episodes < 1:
+        raise ValueError(f"--episodes is a number from 1 on, got {episodes}")
+    keys = jax.random.split(jax.random.key(seed), episodes)
+    played = jax.jit(jax.vmap(lambda key: trained.play(key, world)[1]))(keys)
+    returns, rewards, live = (np.asarray(each, float) for each in (played.value, played.rewards, played.live))
+    return Evaluation(returns, rewards.sum(1), live.sum(1), played)
+
+
+def best_return(world: World) -> float | None:
+    """The return of an optimal agent from the world's start, or None where it cannot be computed."""
+    try:
+        values = world.optimum().values
+    except (ValueError, TypeError):
+        return None
+    return float(np.asarray(world.start) @ np.asarray(values))
+
+
+def saved_agents(folder: Path) -> list[Path]:
+    """The agents that lie in a run's folder. Symbolic links are not followed out of it."""
+    found = [] if (folder / "agents").is_symlink() else (folder / "agents").glob("*/config.json")
+    return sorted(path.parent for path in found if not path.parent.is_symlink())
+
+
+def load_agent(folder: Path) -> Trained:
+    """Loads a saved agent. Raises ValueError if the folder holds none."""
+    if not (folder / "config.json").is_file():
+        raise ValueError(f"{folder} holds neither a run (run.json) nor a saved agent (config.json)")
+    return agents.load(folder)
+
+
+def first_episode(found: Evaluation) -> Episode:
+    """The first of the episodes that were played."""
+    return jax.tree_util.tree_map(lambda values: values[0], found.episodes)
+
+
+def mean_and_error(values: Float[np.ndarray, " episodes"]) -> tuple[float, float | None]:
+    """The mean and its standard error, which one episode does not have."""
+    error = float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else None
+    return float(values.mean()), error

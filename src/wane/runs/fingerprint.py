@@ -1,0 +1,185 @@
+"""A fingerprint of the code that a result depends on.
+
+The code is the experiment's module and what it imports, directly or not, from its own top-level package and from
+`wane`. Imports are found in the text; nothing is executed. The packages of `wane` only offer names of their modules,
+and many load them lazily: `from wane.worlds import make` therefore counts the module that `make` comes from, and not
+the package's other modules.
+
+Docstrings, comments and the layout of the text do not count. Runs, the report and the command line never count: no
+result depends on them.
+"""
+
+import ast
+import hashlib
+import importlib.util
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from wane.lazy import is_type_checking
+
+OUTSIDE = ("wane.__main__", "wane.cli", "wane.lazy", "wane.report", "wane.runs")
+"""Modules, and packages with all that they hold, on which no result depends."""
+
+
+class Module(NamedTuple):
+    """The text of a module."""
+
+    name: str
+    is_package: bool
+    tree: ast.Module
+    """All of it."""
+    bare: ast.Module
+    """What can change a result: without docstrings, imports for type checkers, `__all__` and `__version__`."""
+
+
+@cache
+def code_fingerprint(module: str) -> str:
+    """A hash of a module and of everything that it imports from its own package and from `wane`."""
+    return _sha256([(name, _module_fingerprint(name)) for name in import_closure(module)])[:16]
+
+
+def import_closure(module: str) -> list[str]:
+    """The modules that a module imports from its own top-level package and from `wane`, itself included, sorted."""
+    roots = {module.split(".")[0], "wane"}
+    counted: set[str] = set()
+    waiting = [module]
+    while waiting:
+        name = waiting.pop()
+        if name in counted or name.split(".")[0] not in roots or _is_outside(name) or parse(name) is None:
+            continue
+        counted.add(name)
+        waiting += imported_modules(name)
+        # Importing a module executes the packages around it. Those of wane only offer names.
+        if not name.startswith("wane."):
+            waiting.append(name.rpartition(".")[0])
+    return sorted(counted)
+
+
+@cache
+def imported_modules(name: str) -> frozenset[str]:
+    """The modules that a module's text imports from its package or from `wane`, or reaches through what it imports."""
+    module = parse(name)
+    if module is None:
+        return frozenset()
+    nodes = list(ast.walk(module.bare))
+    imports = [entry for node in nodes for entry in _imports(module, node)]
+    paths = {path for _, path in imports}
+    bound = {}
+    for local, path in imports:
+        # `import a.b` binds the name a; all other imports bind one name to the whole path.
+        bound |= {local.split(".")[0]: path.split(".")[0]} if "." in local else {local: path}
+    for names in map(_dotted, nodes):
+        if names and names[0] in bound:
+            paths.add(".".join([bound[names[0]], *names[1:]]))
+    return frozenset(home for path in paths if _is_near(path, name) for home in resolve(path))
+
+
+@cache
+def resolve(path: str) -> frozenset[str]:
+    """The modules that a dotted path stands for: "wane.worlds.make" leads to the module that defines `make`."""
+    owner, rest = path, list[str]()
+    while owner and parse(owner) is None:
+        owner, _, last = owner.rpartition(".")
+        rest.insert(0, last)
+    module = parse(owner) if owner else None
+    if module is None:
+        return frozenset()
+    if not module.is_package:
+        return frozenset({owner})
+    if not rest:
+        return frozenset() if owner.split(".")[0] == "wane" else frozenset({owner})
+    offered = dict(entry for node in ast.walk(module.tree) for entry in _imports(module, node))
+    homes = [home for name, home in offered.items() if rest[0] in (name, "*") and home != f"{owner}.{rest[0]}"]
+    if not homes:
+        return frozenset({owner})
+    near = [".".join([home, *rest[1:]]) for home in homes if _is_near(home, owner)]
+    return frozenset(found for home in near for found in resolve(home))
+
+
+def _is_near(path: str, name: str) -> bool:
+    """Whether a path leads to the top-level package of a module, or to `wane`."""
+    return path.split(".")[0] in (name.split(".")[0], "wane")
+
+
+@cache
+def parse(name: str) -> Module | None:
+    """The text of a module, or None if there is no such module."""
+    path = _locate(name)
+    if path is None:
+        return None
+    text = path.read_text("utf-8")
+    return Module(name, path.name == "__init__.py", ast.parse(text), _Bare().visit(ast.parse(text)))
+
+
+def _locate(name: str) -> Path | None:
+    top, *rest = name.split(".")
+    try:
+        spec = importlib.util.find_spec(top)
+    except (ImportError, ValueError):
+        return None
+    for folder in (spec.submodule_search_locations or []) if spec else []:
+        place = Path(folder).joinpath(*rest)
+        for path in (place / "__init__.py", place.with_name(f"{place.name}.py")):
+            if path.is_file() and (rest or path.name == "__init__.py"):
+                return path
+    return None
+
+
+@cache
+def _module_fingerprint(name: str) -> str:
+    module = parse(name)
+    return _sha256(_canonical(module.bare) if module else None)
+
+
+def _sha256(content: Any) -> str:
+    return hashlib.sha256(repr(content).encode()).hexdigest()
+
+
+def _is_outside(name: str) -> bool:
+    return any(name == outside or name.startswith(f"{outside}.") for outside in OUTSIDE)
+
+
+def _imports(module: Module, node: ast.AST) -> Iterator[tuple[str, str]]:
+    """What an import statement imports: local names, and the dotted paths that they stand for."""
+    if isinstance(node, ast.Import):
+        yield from ((alias.asname or alias.name, alias.name) for alias in node.names)
+    if isinstance(node, ast.ImportFrom):
+        around = module.name.split(".")
+        kept = around[: len(around) - node.level + module.is_package] if node.level else []
+        package = ".".join([*kept, *([node.module] if node.module else [])])
+        yield from ((alias.asname or alias.name, f"{package}.{alias.name}") for alias in node.names)
+
+
+def _dotted(node: ast.AST) -> list[str] | None:
+    """The names of `a.b.c`, or None for anything else."""
+    names: list[str] = []
+    while isinstance(node, ast.Attribute):
+        names.insert(0, node.attr)
+        node = node.value
+    return [node.id, *names] if isinstance(node, ast.Name) and names else None
+
+
+class _Bare(ast.NodeTransformer):
+    """Takes away what cannot change a result."""
+
+    def visit_Expr(self, node: ast.Expr) -> ast.AST | None:
+        return None if isinstance(node.value, ast.Constant) and isinstance(node.value.value, str) else node
+
+    def visit_If(self, node: ast.If) -> ast.AST | list[Any] | None:
+        return node.orelse or None if is_type_checking(node) else self.generic_visit(node)
+
+    def visit_Assign(self, node: ast.Assign) -> ast.AST | None:
+        names = [target.id for target in node.targets if isinstance(target, ast.Name)]
+        return None if names in (["__all__"], ["__version__"]) else node
+
+
+def _canonical(node: Any) -> Any:
+    """A tree of lists that is the same for all versions of Python, as `ast.dump` is not."""
+    if isinstance(node, ast.AST):
+        fields = [
+            (name, _canonical(value)) for name, value in ast.iter_fields(node) if value is not None and value != []
+        ]
+        return [type(node).__name__, *fields]
+    return [_canonical(each) for each in node] if isinstance(node, list) else repr(node)

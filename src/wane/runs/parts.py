@@ -1,0 +1,106 @@
+"""A part of a run: the tables and the agents of one task, and the folder that keeps them until all parts are there.
+
+part.json           the fingerprint, what the part cost, and the SHA-256 of every file below
+tables/NAME.parquet
+agents/NAME/…       trained agents, as they save themselves
+"""
+
+import json
+import re
+import shutil
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+from wane.experiments.contract import Savable, Tables
+from wane.files import checksum, write, write_json
+
+AgentFiles = dict[str, bytes]
+"""The files of one saved agent, by name."""
+
+
+class Part(NamedTuple):
+    """What one task computed."""
+
+    tables: Tables
+    agents: dict[str, AgentFiles]
+    """Trained agents as files: a task may be computed on another machine, which returns them as bytes."""
+    cost: dict[str, Any]
+    """Its seconds, device and peak memory."""
+
+
+def agent_files(agents: Mapping[str, Savable]) -> dict[str, AgentFiles]:
+    """What each agent's `save` writes."""
+    found: dict[str, AgentFiles] = {}
+    for name, agent in agents.items():
+        with tempfile.TemporaryDirectory() as folder:
+            agent.save(Path(folder) / "agent")
+            found[name] = _read_files(Path(folder) / "agent")
+    return found
+
+
+def write_tables(folder: Path, tables: Tables) -> None:
+    """Writes NAME.parquet for every table. Raises ValueError for a name that is no name of a file."""
+    for name, table in tables.items():
+        write(folder / f"{file_name(name)}.parquet", table.to_parquet)
+
+
+def write_agents(folder: Path, agents: Mapping[str, AgentFiles]) -> None:
+    """Writes a folder for every agent. Raises ValueError for a name that is no name of a file."""
+    for name, files in agents.items():
+        for file, content in files.items():
+            write(folder / file_name(name) / file, lambda draft, content=content: draft.write_bytes(content))
+
+
+def file_name(name: str) -> str:
+    """The name of a table or an agent, if it can be the name of a file. Raises ValueError otherwise."""
+    if not re.fullmatch(r"\w[\w.,=-]*", name):
+        raise ValueError(f"{name!r} names a file, so it may hold letters, digits, '_', '-', '.', ',' and '=' only")
+    return name
+
+
+def checksums(folder: Path) -> dict[str, str]:
+    """The SHA-256 of every file below a folder, by its path relative to the folder."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    return {path.relative_to(folder).as_posix(): checksum(path) for path in files}
+
+
+def save_part(folder: Path, fingerprint: str, part: Part) -> None:
+    """Writes a part. part.json comes last, so a part that was cut short has none."""
+    (folder / "part.json").unlink(missing_ok=True)
+    for name in ("tables", "agents"):
+        shutil.rmtree(folder / name, ignore_errors=True)
+    write_tables(folder / "tables", part.tables)
+    write_agents(folder / "agents", part.agents)
+    files = {f"{name}/{path}": sha for name in ("tables", "agents") for path, sha in checksums(folder / name).items()}
+    names = {"tables": list(part.tables), "agents": list(part.agents)}
+    write_json(folder / "part.json", {"fingerprint": fingerprint, "cost": part.cost, **names, "files": files})
+
+
+def problem_of_part(folder: Path, fingerprint: str) -> str | None:
+    """Returns what is wrong with a part: "missing", or what is damaged. Returns None if it can be used."""
+    if not (folder / "part.json").is_file():
+        return "missing"
+    try:
+        note = json.loads((folder / "part.json").read_text("utf-8"))
+        if note["fingerprint"] != fingerprint:
+            return "missing"
+        wrong = [name for name, sha in note["files"].items() if checksum(folder / name) != sha]
+    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+        return f"part.json or a file of it cannot be read ({error})"
+    return f"{wrong[0]} was changed" if wrong else None
+
+
+def load_part(folder: Path) -> Part:
+    """Reads a part that `problem_of_part` finds nothing wrong with."""
+    note = json.loads((folder / "part.json").read_text("utf-8"))
+    tables = {name: pd.read_parquet(folder / "tables" / f"{name}.parquet") for name in note["tables"]}
+    agents = {name: _read_files(folder / "agents" / name) for name in note["agents"]}
+    return Part(tables, agents, note["cost"])
+
+
+def _read_files(folder: Path) -> AgentFiles:
+    return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}

@@ -1,0 +1,215 @@
+"""A world as data, and back: dictionaries of text and numbers that JSON can hold.
+
+`from_description(describe(world))` is the same world, down to the last digit, and likewise for depletions. Nothing in
+a description is executed or imported: kinds of depletions and names of observations are looked up in the package, and
+every value is checked. JAX arrays come back as NumPy arrays with the same values.
+
+    >>> from wane.worlds import make
+    >>> describe(make("corridor", length=3))["map"]
+    '#####\\n#1S2#\\n#####'
+    >>> describe_depletion(make("toy").depletion)
+    {'kind': 'Geometric', 'lam': [0.0, 1.0]}
+"""
+
+import dataclasses
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+
+from wane import depletion as depletions
+from wane import regrowth
+from wane.depletion import Depletion, is_traced
+from wane.worlds.observe import OBSERVATIONS
+from wane.worlds.world import World
+
+Description = dict[str, Any]
+"""A dictionary of None, text, numbers, lists of them and such dictionaries."""
+
+KINDS: dict[str, type[Depletion]] = {
+    name: kind
+    for module in (depletions, regrowth)
+    for name, kind in vars(module).items()
+    if inspect.isclass(kind) and issubclass(kind, Depletion) and not inspect.isabstract(kind)
+}
+"""The depletions of the package by their names."""
+
+
+def describe(world: World) -> Description:
+    """Returns the settings of a world as a dictionary that JSON can hold.
+
+    Raises TypeError for a depletion or an observation of the user's own, and while JAX traces a setting: neither can
+    be written down.
+    """
+    if not isinstance(world.observation, str):
+        raise TypeError(
+            f"the observation {world.observation!r} is a function, which cannot be saved: describe a world with a "
+            f"named one, dataclasses.replace(world, observation=…), out of {', '.join(OBSERVATIONS)}, and give yours "
+            "to the world that you load"
+        )
+    own = {"map": world.map.text, "depletion": describe_depletion(world.depletion)}
+    given = {field.name: getattr(world, field.name) for field in dataclasses.fields(world)}
+    return {name: own[name] if name in own else _plain(value, name) for name, value in given.items()}
+
+
+def from_description(description: Any) -> World:
+    """Returns the world of a description. Settings that are not in it have their defaults.
+
+    Raises ValueError for unknown settings and for values that cannot be those of a world.
+    """
+    _check_keys(description, "a world", dataclasses.fields(World))
+    settings = {name: _READERS[name](value, name) for name, value in description.items()}
+    return World(settings.pop("map"), **settings)
+
+
+def describe_depletion(depletion: Depletion) -> Description:
+    """Returns a depletion as a dictionary: its kind and its parameters. Arrays are lists.
+
+    Raises TypeError for a depletion that does not come with the package.
+    """
+    kind = type(depletion).__name__
+    if KINDS.get(kind) is not type(depletion):
+        raise TypeError(
+            f"{kind} is a depletion of your own, which cannot be saved: only {', '.join(KINDS)} can. Save a world with "
+            "one of those, and put yours into the world that you load: dataclasses.replace(world, depletion=…)"
+        )
+    given = {field.name: getattr(depletion, field.name) for field in dataclasses.fields(depletion)}
+    return {"kind": kind} | {name: _plain(value, f"{kind}.{name}") for name, value in given.items()}
+
+
+def depletion_from_description(description: Any) -> Depletion:
+    """Returns the depletion of a description. Raises ValueError for an unknown kind and for wrong values."""
+    kinds = f"there are {', '.join(KINDS)}"
+    if not isinstance(description, dict) or not isinstance(description.get("kind"), str):
+        raise ValueError(f'a depletion is described by a dictionary with its "kind", got {description!r}: {kinds}')
+    if description["kind"] not in KINDS:
+        raise ValueError(f"unknown kind of depletion {description['kind']!r}: {kinds}")
+    kind = KINDS[description["kind"]]
+    values = {name: value for name, value in description.items() if name != "kind"}
+    fields = {field.name: field for field in dataclasses.fields(kind)}
+    _check_keys(values, f"a {kind.__name__}", dataclasses.fields(kind))
+    parameters = {}
+    for name, value in values.items():
+        read = _text if "static" in fields[name].metadata else _array if "per_site" in fields[name].metadata else _list
+        parameters[name] = read(value, f"{kind.__name__}.{name}")
+    return kind(**parameters)
+
+
+def summary(world: World) -> str:
+    """Returns a few lines about a world: its size, its sites, and the settings that are not the defaults."""
+    rows, columns = world.map.shape
+    shown = {"sites": _sites_text(world), "depletion": repr(world.depletion)}
+    if not np.allclose(world.start, 1 / world.n_states):
+        starts = world.map.cells[world.start > 0]
+        shown["start"] = f"({starts[0][0]}, {starts[0][1]})" if len(starts) == 1 else f"one of {len(starts)} cells"
+    for field in dataclasses.fields(world):
+        value = getattr(world, field.name)
+        if field.name in ("map", "sites", "rewards", "depletion", "start", "policies"):
+            continue
+        if is_traced(value) or value != field.default:
+            shown[field.name] = f"{value:g}" if isinstance(value, float) else f"{value}"
+    if world.policies:
+        shown["policies"] = f"{len(world.policies)}"
+    size = f"World of {rows} × {columns} cells, {world.n_states} of them free"
+    return "\n".join([size, *(f"  {name:<12} {text}" for name, text in shown.items())])
+
+
+def _sites_text(world: World, most: int = 8) -> str:
+    """Says where the sites are and what they pay; of many sites, only the first ones."""
+    pays = [""] * world.n_sites if is_traced(world.rewards) else [f" pays {r:g}" for r in np.asarray(world.rewards)]
+    cells = world.map.cells[world.sites]
+    texts = [f"({row}, {column}){pay}" for (row, column), pay in zip(cells, pays, strict=True)]
+    more = f" and {len(texts) - most} more" if len(texts) > most else ""
+    return ", ".join(texts[:most]) + more or "none"
+
+
+def _plain(value: Any, name: str) -> Any:
+    """Returns a value as JSON has it: arrays as lists, NumPy's and JAX's numbers as Python's."""
+    if is_traced(value):
+        raise TypeError(f"{name} is not known while JAX traces: describe a world outside of jit, vmap and grad")
+    if isinstance(value, np.ndarray | np.generic | jax.Array):
+        return _plain(value.tolist(), name)
+    if isinstance(value, list | tuple):
+        return [_plain(entry, name) for entry in value]
+    if value is None or isinstance(value, str) or _is_number(value):
+        return value
+    raise TypeError(f"{name} = {value!r} cannot be saved: it is neither text, nor a number, nor an array of numbers")
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _check_keys(description: Any, what: str, fields: tuple[dataclasses.Field[Any], ...]) -> None:
+    """Raises ValueError unless all names of a dictionary are fields, and all fields without a default are there."""
+    if not isinstance(description, dict):
+        raise ValueError(f"{what} is described by a dictionary, got {description!r}")
+    names = [field.name for field in fields]
+    if unknown := [name for name in description if name not in names]:
+        raise ValueError(f"{what} has no {unknown[0]!r}: it has {', '.join(names)}")
+    for field in fields:
+        required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+        if required and field.name not in description:
+            raise ValueError(f"the description of {what} lacks {field.name!r}: it needs one")
+
+
+def _number(value: Any, name: str) -> int | float:
+    if not _is_number(value):
+        raise ValueError(f"{name} is a number, got {value!r}")
+    return value
+
+
+def _optional(value: Any, name: str) -> int | float | None:
+    return None if value is None else _number(value, name)
+
+
+def _text(value: Any, name: str) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"{name} is text, got {value!r}")
+    return value
+
+
+def _list(value: Any, name: str) -> Any:
+    """Checks a number, or a list of such values."""
+    return [_list(entry, name) for entry in value] if isinstance(value, list) else _number(value, name)
+
+
+def _array(value: Any, name: str) -> Any:
+    """Reads a number, or an array: of integers if all entries are, else of floats."""
+    value = _list(value, name)
+    if not isinstance(value, list):
+        return value
+    try:
+        array = np.array(value)
+    except ValueError as error:
+        raise ValueError(f"the rows of {name} have different lengths: {value}") from error
+    if array.dtype.kind not in "if":
+        raise ValueError(f"{name} holds an integer that is too large for 64 bits: {value}")
+    return array
+
+
+def _arrays(value: Any, name: str) -> list[Any]:
+    if not isinstance(value, list):
+        raise ValueError(f"{name} is a list, got {value!r}")
+    return [_array(entry, name) for entry in value]
+
+
+_READERS: dict[str, Callable[[Any, str], Any]] = {
+    "map": _text,
+    "sites": lambda value, name: value if isinstance(value, str) else _arrays(value, name),
+    "rewards": _arrays,
+    "depletion": lambda value, name: depletion_from_description(value),
+    "discount": _number,
+    "timing": _text,
+    "wall_penalty": _number,
+    "start": lambda value, name: value if isinstance(value, str) else _array(value, name),
+    "n_actions": _number,
+    "slip": _number,
+    "observation": _text,
+    "horizon": _optional,
+    "threshold": _optional,
+    "policies": _arrays,
+}
+"""How each setting of a world is read."""

@@ -1,0 +1,156 @@
+"""Every agent obeys the contract of `wane.agents.common.contract`, and can be saved, loaded and played."""
+
+import dataclasses
+import json
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import wane
+from wane.agents import Trained, forward_backward, load
+from wane.agents.common.contract import PLANNERS, missing_names
+from wane.agents.common.rollout import play
+from wane.agents.trained import AGENTS, agent_module
+from wane.files import DamagedFile, save_arrays
+from wane.worlds import make
+
+KEY = jax.random.key(0)
+ROOMS = make("four-rooms-7", horizon=12)
+TINY = forward_backward.Config(
+    dimension=4,
+    width=8,
+    depth=2,
+    batch=8,
+    horizon=5,
+    memory=100,
+    probes=2,
+    schedule=forward_backward.Schedule(epochs=1, cycles=2, episodes=2, batches=2),
+)
+CONFIGS = {
+    "q_lambda": dict(episodes=3),
+    "q_learning": dict(episodes=3),
+    "td": dict(episodes=3),
+    "gpi": {},
+    "planner": dict(tolerance=0.5),
+    "policy_iteration": dict(depletion=wane.Geometric(1.0)),
+}
+
+
+def config_of(name):
+    return TINY if name == "forward_backward" else agent_module(name).Config(**CONFIGS[name])
+
+
+def trained(name, config=None):
+    module, config = agent_module(name), config or config_of(name)
+    state = module.train(KEY, ROOMS, config)[0]
+    return Trained(name, ROOMS, config, getattr(state, "params", state))
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_all_names_are_there(name):
+    module = agent_module(name)
+    assert missing_names(module) == []
+    assert hasattr(module, "update") == (name not in PLANNERS)
+    assert dataclasses.is_dataclass(module.Config)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        config_of(name).anything = 1
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_save_load_and_play(name, tmp_path):
+    agent = trained(name)
+    again = load(agent.save(tmp_path / name))
+    assert again.agent == name
+    assert repr(again.config) == repr(agent.config)
+    for old, new in zip(*map(jax.tree_util.tree_leaves, (agent.params, again.params)), strict=True):
+        np.testing.assert_array_equal(old, new)
+    episodes = [each.play(jax.random.key(1), start=0)[1] for each in (agent, again)]
+    np.testing.assert_array_equal(episodes[0].cells, episodes[1].cells)
+    assert episodes[0].cells.shape == (13,)
+
+
+@pytest.mark.parametrize("name", ["q_lambda", "q_learning", "td"])
+def test_training_is_one_program_over_seeds(name):
+    module, config = agent_module(name), config_of(name)
+    states, _ = jax.jit(jax.vmap(lambda key: module.train(key, ROOMS, config)))(jax.random.split(KEY, 2))
+    alone = module.train(jax.random.split(KEY, 2)[1], ROOMS, config)[0]
+    for many, one in zip(*map(jax.tree_util.tree_leaves, (states, alone)), strict=True):
+        np.testing.assert_allclose(many[1], one, atol=1e-12)
+
+
+def test_settings_of_all_kinds_come_back(tmp_path):
+    lam = np.linspace(0, 1, 3)
+    config = agent_module("td").Config(lam=lam, policy=np.array(ROOMS.policies[1]), form="state", episodes=2)
+    again = load(trained("td", config).save(tmp_path / "td"))
+    np.testing.assert_array_equal(again.config.lam, lam)
+    np.testing.assert_array_equal(again.config.policy, ROOMS.policies[1])
+    believed = agent_module("gpi").Config(depletion=wane.Hyperbolic(2.0), refresh=False)
+    assert load(trained("gpi", believed).save(tmp_path / "gpi")).config.depletion == wane.Hyperbolic(2.0)
+
+
+def test_an_agent_of_another_precision_is_played(tmp_path):
+    agent = trained("q_lambda")
+    folder = agent.save(tmp_path / "agent")
+    with jax.enable_x64(False):
+        again = load(folder)
+        assert again.params.phi.dtype == np.float32
+        episode = again.play(jax.random.key(1), start=0)[1]
+    np.testing.assert_array_equal(episode.cells, agent.play(jax.random.key(1), start=0)[1].cells)
+
+
+def test_another_world(tmp_path):
+    agent = load(trained("q_lambda").save(tmp_path / "agent"))
+    slippery = dataclasses.replace(ROOMS, slip=0.5, horizon=30)
+    assert agent.play(KEY, slippery)[1].cells.shape == (31,)
+
+
+def change(path, **changes):
+    content = json.loads(path.read_text())
+    path.write_text(json.dumps(content | changes))
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (lambda folder: (folder / "params.safetensors").unlink(), "params.safetensors is missing"),
+        (lambda folder: (folder / "config.json").unlink(), "config.json is missing"),
+        (lambda folder: (folder / "config.json").write_text("{"), "config.json is damaged"),
+        (lambda folder: (folder / "config.json").write_text("[]"), "no usable 'format'"),
+        (lambda folder: change(folder / "config.json", format=99), "has format 99"),
+        (lambda folder: change(folder / "config.json", agent="os"), "unknown agent 'os'"),
+        (lambda folder: change(folder / "config.json", config={"speed": 3}), "no setting 'speed'"),
+        (lambda folder: change(folder / "config.json", config={"epsilon": 7}), "epsilon must lie in"),
+        (lambda folder: flip(folder / "params.safetensors"), "checksum does not match"),
+        (lambda folder: save_arrays(folder / "params.safetensors", {}), "was changed after it was saved"),
+    ],
+)
+def test_damage_is_told(spoil, message, tmp_path):
+    folder = trained("q_lambda").save(tmp_path / "agent")
+    spoil(folder)
+    with pytest.raises(DamagedFile, match=message):
+        load(folder)
+
+
+def flip(path):
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    path.write_bytes(bytes(content))
+
+
+def test_another_world_s_table_does_not_fit(tmp_path):
+    folder = trained("q_lambda").save(tmp_path / "agent")
+    other = Trained("q_lambda", make("toy"), config_of("q_lambda"), trained("q_lambda").params)
+    other.save(folder)
+    with pytest.raises(DamagedFile, match=r"'phi' is float64\[.*\] where float64\[3, 5, 2\]"):
+        load(folder)
+
+
+def test_greedy_policies_use_what_remains():
+    """Two sites beside each other: once the better one is used up, the agent goes to the other one."""
+    world = make("corridor", length=3, rewards=[1.0, 0.9], depletion=wane.Geometric(0.0), horizon=8, start=1)
+    config = agent_module("q_lambda").Config(lam=0.0, episodes=300, epsilon=0.5)
+    state = jax.jit(lambda: agent_module("q_lambda").train(KEY, world, config))()[0]
+    _, episode = play(KEY, world, agent_module("q_lambda").policy(state, world, config))
+    assert float(jnp.sum(episode.rewards)) == pytest.approx(1.9)

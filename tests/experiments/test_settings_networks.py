@@ -1,0 +1,175 @@
+"""Every setting of the experiments with networks, changed once: tables, verdicts and a figure, or a clear refusal.
+
+Nearly all of the time goes into compiling, so each run changes several settings, and XLA optimises little.
+"""
+
+import dataclasses
+import io
+from typing import Any
+
+import jax
+import numpy as np
+import pandas as pd
+import pytest
+
+from wane.agents.forward_backward import Schedule
+from wane.experiments import LEARNED, find
+from wane.experiments.contract import Loop, flat
+
+AGENT: dict[str, Any] = dict(dimension=3, width=4, depth=1, batch=2, horizon=3, memory=50, probes=1)
+FEWER: dict[str, dict[str, Any]] = {
+    "fb-lambda-table": {"episodes": 1, "final_episodes": 3, "solved_tasks": 1},
+    "fb-learn-lambda": {"episodes": 1, "final_episodes": 3, "observed_episodes": 50},
+    "fb-asymmetric": {"tolerance": 0.3},
+    "mvt": {"distances": (2, 4)},
+    "fb-zero-shot": {"lambdas": (0.5, 1.0), "episodes": 3},
+}
+Case = tuple[str, dict[str, Any], dict[str, str]]
+CASES: list[Case] = [
+    (
+        "fb-lambda-table",
+        {"agents": (0.25, 1.0), "goals": 1},
+        dict.fromkeys(["correct-lambda-half", "correct-lambda-one", "highly-suboptimal"], "add 0.5 to agents"),
+    ),
+    (
+        "fb-lambda-table",
+        {"worlds": (0.25,), "episodes": 2, "final_episodes": 2, "solved_tasks": 3},
+        {"correct-lambda-half": "where λ = 0.5 is true", "representation": "There was one epoch"},
+    ),
+    ("fb-lambda-table", {"agents": (0.5,), "agent.horizon": 1}, {"correct-lambda-half": "add 1 to agents"}),
+    (
+        "fb-learn-lambda",
+        {"lam": 1.0, "goals": 1, "episodes": 2, "final_episodes": 2},
+        {"learning-pays": "to keep it is right", "finds-lambda": "One run has no interval"},
+    ),
+    ("fb-learn-lambda", {"observed_episodes": 1, "agent.horizon": 1}, {"slip": "raise observed_episodes"}),
+    (
+        "fb-asymmetric",
+        {"lambdas": (0.5,), "tolerance": 0.2},
+        {"large-for-ever": "add 1 to lambdas", "tour": "add 0.1 to lambdas"},
+    ),
+    ("fb-asymmetric", {"factors": (2.0,), "agent.horizon": 1}, {"near-the-optimum": "add 1 to factors"}),
+    (
+        "mvt",
+        {"discounts": (0.9,), "lam": 0.25},
+        {"like-discounted": "add 0.99 to discounts", "earns-undiscounted": "add 1 to discounts"},
+    ),
+    (
+        "mvt",
+        {"timings": ("arrival",), "distances": (3,), "agent.horizon": 2},
+        {"like-discounted": "add departure to timings"},
+    ),
+    ("fb-zero-shot", {"lambdas": (1.0,), "goals": 1, "episodes": 2}, {"conditioned": "trained for λ = 1 alone"}),
+    ("fb-zero-shot", {"lasting": 1.0, "agent.horizon": 1}, {"mixed-equivalent": "between 0 and 1"}),
+]
+"""Changes, and what claims say that they leave without data."""
+
+
+def toy(name, **changes):
+    """Settings of a run with one seed and one gradient step, with some of them changed."""
+    quick = find(name).quick
+    agent = dataclasses.replace(quick.agent, schedule=Schedule(1, 1, 1, 1), **AGENT)
+    return change(dataclasses.replace(quick, seeds=1, agent=agent, **FEWER[name]), changes)
+
+
+def change(settings, changes):
+    """Settings with others in their place, by dotted names."""
+    for name, value in changes.items():
+        part, _, rest = name.partition(".")
+        value = change(getattr(settings, part), {rest: value}) if rest else value
+        settings = dataclasses.replace(settings, **{part: value})
+    return settings
+
+
+def of_agent(name):
+    """Every setting of the agent with another value: those that are accepted, and why the others are refused."""
+    accepted, refused = {}, {}
+    for setting, value in flat(toy(name).agent, "agent.").items():
+        if isinstance(value, str):
+            new = "uniform"
+        else:
+            new = not value if isinstance(value, bool) else value + 1 if isinstance(value, int) else value / 2 or 0.1
+        try:
+            toy(name, **{setting: new})
+            accepted[setting] = new
+        except ValueError as error:
+            refused[setting] = str(error)
+    return accepted, refused
+
+
+def compute(name, settings):
+    """Requires tables, verdicts, a figure and kept agents of a run. Returns the records of the claims by name."""
+    experiment, loop = find(name), Loop()
+    tables = experiment.tables(settings, loop)
+    assert loop.kept
+    assert all(isinstance(table, pd.DataFrame) for table in tables.values())
+    records = {record["name"]: record for record in experiment.findings(settings, tables)}
+    for record in records.values():
+        assert record["verdict"] in ("holds", "fails", "not tested")
+        assert record["detail"]
+        assert record["verdict"] == "not tested" or np.isfinite(record["estimate"])
+    picture = io.BytesIO()
+    experiment.draw(settings, tables).savefig(picture)
+    assert picture.getvalue().startswith(b"\x89PNG")
+    assert experiment.films is None or len(experiment.films(settings, tables)) > 0
+    return records
+
+
+@pytest.fixture(scope="module")
+def quick_compilation():
+    before = jax.config.read("jax_disable_most_optimizations")
+    jax.config.update("jax_disable_most_optimizations", True)
+    yield
+    jax.config.update("jax_disable_most_optimizations", before)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("quick_compilation")
+@pytest.mark.parametrize(("name", "changes", "missing"), CASES)
+def test_claims_say_what_the_settings_leave_out(name, changes, missing):
+    records = compute(name, toy(name, **changes))
+    for claim, reason in missing.items():
+        assert records[claim]["verdict"] == "not tested"
+        assert reason in records[claim]["detail"]
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("quick_compilation")
+@pytest.mark.parametrize("name", LEARNED)
+def test_two_seeds_and_all_settings_of_the_agent_changed(name):
+    compute(name, toy(name, seeds=2, **of_agent(name)[0]))
+
+
+@pytest.mark.parametrize("name", LEARNED)
+def test_every_setting_is_changed_or_refused(name):
+    accepted, refused = of_agent(name)
+    changed = {setting for experiment, changes, _ in CASES if experiment == name for setting in changes}
+    assert {"seeds", *accepted, *refused, *changed} == flat(toy(name)).keys()
+    assert refused.keys() == find(name).quick.SET_BY_EXPERIMENT.keys()
+    for setting, reason in refused.items():
+        assert f"{setting} is set by the experiment itself: change" in reason
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "message"),
+    [
+        ("fb-lambda-table", {"agent.lam": 0.2}, "agent.lam is set by the experiment itself: change agents instead"),
+        ("fb-lambda-table", {"agent.discount": 1.0}, "Φ is infinite without discounting"),
+        ("fb-lambda-table", {"agents": (0.5, 0.5)}, "agents lists a value twice"),
+        ("fb-lambda-table", {"worlds": (1.5,)}, "1.5"),
+        ("fb-learn-lambda", {"agent.discount": 1.0}, "agent.discount must be below 1"),
+        ("fb-asymmetric", {"agent.width": 0}, "agent.width is a whole number from 1 on"),
+        ("fb-asymmetric", {"agent.schedule.epochs": 0}, "agent.schedule.epochs is a whole number from 1 on"),
+        ("fb-asymmetric", {"agent.memory": 2}, "raise agent.memory"),
+        ("fb-asymmetric", {"agent.learning_rate": float("nan")}, "agent.learning_rate must be finite"),
+        ("mvt", {"agent.horizon": 1}, "agent.horizon must be 2 or more"),
+        ("mvt", {"lam": 1.0}, "Φ is infinite without discounting"),
+        ("mvt", {"distances": (9,)}, "distance between patches is 1 to 6"),
+        ("mvt", {"agent.discount": 0.9}, "change discounts instead"),
+        ("fb-zero-shot", {"lambdas": (0.5,)}, "must end with 1"),
+        ("fb-zero-shot", {"lasting": 1.5}, "lasting is a share"),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(name, changes, message):
+    with pytest.raises(ValueError, match=message):
+        toy(name, **changes)
