@@ -7,7 +7,7 @@ BIN  := $(VENV)/bin
 export JAX_COMPILATION_CACHE_DIR ?= $(CURDIR)/.cache/jax
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: run test check quick lint types layers browser docs bench clean
+.PHONY: run test check quick fuzz lint types layers browser docs bench clean
 
 run: $(VENV)/.run
 	@$(BIN)/wane reproduce --tabular --out out
@@ -25,6 +25,11 @@ check: lint layers
 
 quick: $(VENV)/.dev
 	@$(BIN)/python -m pytest -m "not slow" $(QUICK)
+
+# Tests that try everything (about half an hour), then random cases with fresh seeds for WANE_FUZZ_SECONDS (default 1800).
+fuzz: $(VENV)/.dev
+	@$(BIN)/python -m pytest -n 2 --dist load -m fuzz tests
+	@PYTHONPATH=tests $(BIN)/python -m adversary
 
 lint: $(VENV)/.dev
 	@$(BIN)/ruff check .

@@ -1,3 +1,4 @@
+import os
 import sys
 from collections.abc import Iterator
 
@@ -7,6 +8,8 @@ import pytest
 from hypothesis import settings
 from jaxtyping import install_import_hook
 
+# Kernels, discounts and parameters are checked inside `jit` too (`wane.jit_checks`).
+os.environ.setdefault("WANE_JIT_CHECKS", "1")
 # Types and shapes are checked at run time in the whole package; `tests/typecheck.py` says how.
 install_import_hook("wane", "typecheck.check")
 
@@ -16,6 +19,13 @@ jax.config.update("jax_enable_x64", True)
 
 settings.register_profile("wane", deadline=None, derandomize=True, max_examples=40)
 settings.load_profile("wane")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leaves out tests that are marked `fuzz`, unless they are asked for with `-m fuzz`."""
+    if "fuzz" not in config.option.markexpr:
+        config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("fuzz")])
+        items[:] = [item for item in items if not item.get_closest_marker("fuzz")]
 
 
 @pytest.fixture

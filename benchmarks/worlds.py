@@ -1,10 +1,11 @@
-"""How fast the worlds are, beside gymnax, a plain ray-caster, and their own Gymnasium adapter.
+"""How fast the worlds are, beside gymnax, a plain ray-caster, and environments of Gymnasium.
 
 Every number is a ratio to a peer timed in the same run, ours and the peer's alternating, the best of the repeats
 counting. gymnax lives in a virtual environment of its own (made on first use under .cache/, a minute), as its pins
 and ours need not agree.
 
     python benchmarks/worlds.py
+    python benchmarks/worlds.py single batch      # some cases; the others keep the numbers they had
 """
 
 import importlib.metadata
@@ -17,7 +18,9 @@ import textwrap
 import time
 import venv
 from pathlib import Path
+from typing import Any
 
+import gymnasium
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -25,8 +28,11 @@ from rich.console import Console
 from rich.table import Table
 
 from numpy_raycaster import cast_frame
-from wane.worlds import FirstPerson, make
-from wane.worlds.gym import Environment
+from wane import TimeElapsed
+from wane.worlds import FirstPerson, World, make
+from wane.worlds.gym import VectorEnvironment
+from wane.worlds.sb3 import make_infos
+from wane.worlds.simulate import Batch
 
 HERE = Path(__file__).parent
 PEER = HERE.parent / ".cache" / "bench-gymnax"
@@ -135,33 +141,111 @@ def frames_beside_numpy(batch: int = 1024, plain: int = 64, repeats: int = 5) ->
     return row("first-person frames/s, 128 × 128", "NumPy ray-caster", batch / min(ours), plain / min(theirs), 20.0)
 
 
-def batch_beside_adapter(steps: int = 500, repeats: int = 3) -> dict:
-    world = make("four-rooms")
-    run = walk(world, BATCH, STEPS)
-    jax.block_until_ready(run(jax.random.key(0)))
-    env = Environment(world)
-    actions = np.random.default_rng(0).integers(0, 5, steps)
+def play(env: Any, steps: int):
+    """Returns a program that takes random steps in one environment, and begins anew when an episode ends."""
+    actions = np.random.default_rng(0).integers(0, env.action_space.n, steps)
 
-    def one_by_one():
+    def run():
         env.reset(seed=0)
         for action in actions:
             _, _, terminated, truncated, _ = env.step(action)
             if terminated or truncated:
                 env.reset()
 
-    one_by_one()
-    pairs = ((seconds(lambda: run(jax.random.key(1))), seconds(one_by_one)) for _ in range(repeats))
-    ours, theirs = zip(*pairs, strict=True)
-    what = f"steps/s of the world in batches of {BATCH:,}"
-    return row(what, "its own Gymnasium adapter", BATCH * STEPS / min(ours), steps / min(theirs), 500.0)
+    return run
+
+
+def jitted_steps(world: World, steps: int):
+    """Returns a program that steps the compiled world one by one, with the conversions that Gymnasium wants."""
+    reset, step = jax.jit(world.reset), jax.jit(world.step)
+    actions = np.random.default_rng(0).integers(0, world.n_actions, steps)
+
+    def run():
+        key = jax.random.key(0)
+        state = reset(key)[1]
+        for action in actions:
+            key, now = jax.random.split(key)
+            seen, state, reward, terminated, truncated, info = step(now, state, action)
+            int(seen), float(reward), np.asarray(info["remaining"]), np.asarray(info["site"])
+            if bool(terminated) or bool(truncated):
+                state = reset(now)[1]
+
+    return run
+
+
+def single_environments(steps: int = 20_000, repeats: int = 7) -> list[dict]:
+    """Steps one FourRooms through `gymnasium.make`, beside CartPole and beside the compiled step."""
+    few = steps // 20
+    world = make("four-rooms")
+    runs = [
+        (play(gymnasium.make("wane/FourRooms-v0"), steps), steps),
+        (play(gymnasium.make("CartPole-v1"), steps), steps),
+        (play(gymnasium.make("wane/FourRooms-v0", depletion=TimeElapsed(0.5)), steps), steps),
+        (jitted_steps(world, few), few),
+    ]
+    ours, pole, regrowing, compiled = rates(runs, repeats)
+    what = "steps/s of one environment, FourRooms"
+    return [
+        row(what, "Gymnasium's CartPole", ours, pole, 1.0),
+        row(what, "the compiled step, called from Python", ours, compiled, 30.0),
+        row(f"{what}, rewards that grow back", "Gymnasium's CartPole", regrowing, pole, 0.5),
+    ]
+
+
+def vector_environments(copies: int = 1024, steps: int = 100, repeats: int = 7) -> list[dict]:
+    """Steps many copies of FourRooms by one call, beside Gymnasium's vector form of CartPole."""
+    world = make("four-rooms")
+    batch, rng = Batch(world, copies), np.random.default_rng(0)
+    batch.reset(rng.random(copies))
+    actions = rng.integers(0, 5, (steps, copies))
+    vectors = [VectorEnvironment(world, copies), gymnasium.make_vec("CartPole-v1", copies, "vector_entry_point")]
+    for vector in vectors:
+        vector.reset(seed=0)
+
+    def same_step():
+        for row in actions:
+            *_, terminated, truncated, final = batch.auto_step(row, rng)
+            make_infos(terminated | truncated, truncated, final)
+
+    def step(vector: Any, actions: Any):
+        return lambda: [vector.step(row) for row in actions]
+
+    runs = [same_step, step(vectors[0], actions), step(vectors[1], actions % 2)]
+    sb3, ours, pole = rates([(run, copies * steps) for run in runs], repeats)
+    return [
+        row(f"steps/s of a vector of {copies:,}, FourRooms", "Gymnasium's CartPole, vectorised", ours, pole, 0.5),
+        row(f"steps/s of {copies:,} copies for Stable-Baselines3, infos included", "a million", sb3, 1e6, 1.0),
+    ]
+
+
+def rates(runs: list, repeats: int) -> list[float]:
+    """Returns the best steps/s of each (program, steps), timed in turns."""
+    for run, _ in runs:
+        run()
+    times = [[seconds(run) for run, _ in runs] for _ in range(repeats)]
+    return [steps / min(each) for (_, steps), each in zip(runs, zip(*times, strict=True), strict=True)]
 
 
 def row(what: str, peer: str, ours: float, theirs: float, floor: float) -> dict:
     return dict(what=what, peer=peer, ours=ours, theirs=theirs, ratio=ours / theirs, floor=floor)
 
 
+CASES = {
+    "gymnax": lambda: [steps_beside_gymnax()],
+    "frames": lambda: [frames_beside_numpy()],
+    "single": single_environments,
+    "batch": vector_environments,
+}
+
+
 def main() -> None:
-    results = [steps_beside_gymnax(), frames_beside_numpy(), batch_beside_adapter()]
+    kept = HERE / "results" / "worlds.json"
+    before = json.loads(kept.read_text("utf-8"))["results"] if kept.exists() else []
+    chosen = sys.argv[1:] or list(CASES)
+    results = []
+    for name, case in CASES.items():
+        measured = case() if name in chosen else [r for r in before if r.get("case") == name]
+        results += [{"case": name} | r for r in measured]
     versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in ("jax", "numpy", "gymnasium"))
     machine = f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores"
     hardware = f"{machine}; Python {platform.python_version()}, {versions}"
@@ -171,7 +255,6 @@ def main() -> None:
         numbers = [f"{r['ours']:,.0f}", r["peer"], f"{r['theirs']:,.0f}", f"{r['ratio']:.2f} ×", f"{r['floor']:g} ×"]
         table.add_row(r["what"], *numbers, verdict)
     Console().print(table)
-    kept = HERE / "results" / "worlds.json"
     kept.parent.mkdir(exist_ok=True)
     kept.write_text(json.dumps({"hardware": hardware, "results": results}, indent=1, ensure_ascii=False) + "\n")
     write_readme(hardware, results)

@@ -1,6 +1,7 @@
 """Files are whole or not there; trees of arrays come back as they were; damage is always told."""
 
 import json
+import os
 from typing import NamedTuple
 
 import jax
@@ -11,7 +12,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from wane.files import DamagedFile, checksum, fill_tree, load_arrays, name_leaves, nest, save_arrays, write, write_json
+from wane.files import (
+    DamagedFile,
+    checksum,
+    fill_tree,
+    find_published,
+    load_arrays,
+    name_leaves,
+    nest,
+    read_json,
+    save_arrays,
+    write,
+    write_json,
+)
 
 DTYPES = st.sampled_from(["float64", "float32", "int64", "int32", "uint8", "bool"])
 ARRAYS = DTYPES.flatmap(lambda dtype: hnp.arrays(dtype, hnp.array_shapes(min_dims=0, max_dims=3, max_side=3)))
@@ -72,6 +85,67 @@ def test_trees_of_all_kinds_come_back(tmp_path):
 def test_one_array_alone():
     assert list(name_leaves(jnp.ones(2))) == ["array"]
     assert nest(name_leaves(jnp.ones(2))).tolist() == [1.0, 1.0]
+
+
+def test_every_flipped_bit_of_a_sealed_file_is_told(tmp_path):
+    content = {"λ": [0.5, 1], "name": "walk", "none": None, "nested": {"a": True}}
+    path = write_json(tmp_path / "a.json", content, sealed=True)
+    assert {name: value for name, value in read_json(path).items() if name != "seal"} == content
+    whole = path.read_bytes()
+    for place in range(len(whole)):
+        for bit in (0, 5, 7):
+            damaged = bytearray(whole)
+            damaged[place] ^= 1 << bit
+            path.write_bytes(bytes(damaged))
+            try:
+                found = read_json(path)
+            except DamagedFile:
+                continue
+            # The flip hit the layout, or the name of the checksum.
+            assert {name: found.get(name, "missing") for name in content} == content
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "cannot be read"),
+        (b"\xff\xfe", "cannot be read"),
+        (b"[]", "holds a list where a dict belongs"),
+        (b'{"a": ' * 100_000, "cannot be read"),
+        (b'{"a": ' * 51 + b"1" + b"}" * 51, "nests lists or dictionaries more than 50 deep"),
+        (b"9" * 5000, "cannot be read"),
+        (b'{"seal": "0"}', "was changed after it was written"),
+        (b'{"seal": null}', "was changed after it was written"),
+    ],
+)
+def test_json_that_cannot_be_used_is_damage(tmp_path, content, message):
+    path = tmp_path / "a.json"
+    path.write_bytes(content)
+    with pytest.raises(DamagedFile, match=rf"a\.json {message}"):
+        read_json(path)
+
+
+@pytest.mark.parametrize("make", [lambda path: path.mkdir(), os.mkfifo, lambda path: path.symlink_to("/dev/zero")])
+def test_what_is_no_ordinary_file_is_not_read(tmp_path, make):
+    make(tmp_path / "a")
+    for read in (read_json, load_arrays):
+        with pytest.raises(DamagedFile, match="no ordinary file"):
+            read(tmp_path / "a")
+    with pytest.raises(OSError, match="no ordinary file"):
+        checksum(tmp_path / "a")
+
+
+def test_the_same_arrays_make_the_same_file(tmp_path):
+    """The format itself shuffles its notes."""
+    arrays = {f"a{i}": np.arange(float(i)) for i in range(5)}
+    files = [save_arrays(tmp_path / f"{i}.safetensors", arrays, {"done": 1}) for i in range(5)]
+    assert len({checksum(file) for file in files}) == 1
+
+
+@pytest.mark.parametrize("name", ["../a", "/etc/hostname", "", "a/../../b", "a\0", "\ud800"])
+def test_files_outside_of_a_run_are_not_found(tmp_path, name):
+    with pytest.raises(ValueError, match="no path of a file|surrogates"):
+        find_published(tmp_path, name)
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,10 @@ from wane.lazy import attach
 
 if TYPE_CHECKING:
     from wane import agents, exact, experiments, foraging, worlds
+    from wane.checks import jit_checks
     from wane.depletion import Depletion, Diminishing, FirstVisits, Geometric, Hyperbolic, Listed, PowerLaw
     from wane.exact.bellman import iterate
+    from wane.exact.features import lambda_features
     from wane.exact.occupancy import equivalent_rewards, from_lambda_representation, lambda_derivative
     from wane.exact.patches import patch_representation
     from wane.exact.planning import optimum
@@ -54,7 +56,9 @@ __all__ = [
     "foraging",
     "from_lambda_representation",
     "iterate",
+    "jit_checks",
     "lambda_derivative",
+    "lambda_features",
     "lambda_representation",
     "n_occupancy_representation",
     "optimum",

@@ -1,7 +1,8 @@
-"""The command line: `wane list`, `run`, `reproduce`, `report`, `show`, `evaluate`, `errata`.
+"""The command line: `wane list`, `run`, `reproduce`, `report`, `show`, `compare`, `evaluate`, `errata`.
 
 Every command is a function whose parameters are its options. What is heavy to import is imported inside of the
-functions, so `wane --help` and `wane --version` answer at once.
+functions, so `wane --help` and `wane --version` answer at once. A mistake is told in one line: exit status 2 is for a
+command that makes no sense, 1 for one that could not be carried out.
 """
 
 import inspect
@@ -10,17 +11,23 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
-from rich.console import Console
+from rich.console import Console, Group
 from rich.markup import escape
 from rich.table import Table
 
 import wane
-from wane.experiments import FOLDERS, LEARNED, SCALES, Scale, find
-from wane.runs.errors import RunError
+from wane.experiments import FOLDERS, LEARNED, Scale, find, own
+from wane.names import UnknownName, unknown
+from wane.runs.arguments import parse, parse_call
+from wane.runs.errors import RunError, UsageError
 from wane.runs.options import Launcher
+from wane.settings import Checked, Count, Range, SettingError
+
+if TYPE_CHECKING:
+    from wane.report import Run as FoundRun
 
 KEPT = Path(wane.__file__).parent / "results"
 """Runs of the paper's scale that come with the package, made where there is a GPU."""
@@ -39,7 +46,7 @@ class ScaleOption:
 
 
 @dataclass(frozen=True)
-class RunOptions(ScaleOption):
+class RunOptions(ScaleOption, Checked):
     """Options of every run."""
 
     out: Path = Path("out")
@@ -47,39 +54,54 @@ class RunOptions(ScaleOption):
     launch: Annotated[Launcher, Unprefixed] = LOCAL
     resume: bool = False
     """go on where an interrupted run stopped"""
-    save_seconds: float = 10.0
+    save_seconds: Annotated[float, Range(0, 1_000_000)] = 10.0
     """seconds between checkpoints"""
+    verbose: bool = False
+    """print every claim with its statement and details"""
 
 
 def run(words: Sequence[str]) -> None:
     """Runs an experiment: tables, claims, figure, films. `wane run NAME --help` shows its settings."""
     if not words or list(words) in (["-h"], ["--help"]):
-        _print_experiments()
-        print("wane run NAME runs one of them, or package.module of your own; wane run NAME --help shows its settings.")
+        list_experiments(Path("out"))
+        print("\nwane run NAME runs one of them, wane run ./file.py or package.module one of your own.")
+        print("wane run NAME --help shows its settings.")
         return
     options, settings, name = parse_run(words)
     from wane import report as reports
     from wane.runs import Run, run_all
 
     each, console = Run(name, settings, options.scale, options.out), Console()
+    _refuse_other_file(each.folder.path, name)
     run_all([each], options.launch, resume=options.resume, save_seconds=options.save_seconds, console=console)
-    console.print(reports.verdict_table(reports.collect(each.folder.path)))
+    console.print((reports.details if options.verbose else reports.summary)(reports.collect(each.folder.path)))
     console.print(f"results: {each.folder.path}", soft_wrap=True)
 
 
 def parse_run(words: Sequence[str]) -> tuple[RunOptions, Any, str]:
     """The options, the settings and the name of `wane run NAME …`.
 
-    The name and the scale decide which settings there are and what their defaults are, so they are read first.
+    The name and the scale decide which settings there are and what their defaults are, so they are read first. Raises
+    UsageError, UnknownName or SettingError for what makes no sense.
     """
     from wane.runs.settings import parse_settings
 
-    known, rest = tyro.cli(ScaleOption, args=list(words), prog="wane run", add_help=False, return_unknown_args=True)
+    known, rest = parse(ScaleOption, words, "wane run", add_help=False, return_unknown_args=True)
     if not rest or rest[0].startswith("-"):
-        raise ValueError("name the experiment before its options: wane run NAME … (wane list shows the names)")
-    name, *rest = rest
-    options, settings = parse_settings(find(name), RunOptions(known.scale), rest, prog=f"wane run {name}")
+        raise UsageError("name the experiment before its options: wane run NAME … (wane list shows the names)")
+    given, *rest = rest
+    name = own.add_file(given) if own.is_file_name(given) else given
+    options, settings = parse_settings(find(name), RunOptions(known.scale), rest, prog=f"wane run {given}")
     return options, settings, name
+
+
+def _refuse_other_file(folder: Path, name: str) -> None:
+    """Raises RunError if a folder holds results of another file of the same name, which would be replaced."""
+    from wane.report.collect import read
+
+    found = read(folder).record.get("file") if own.is_file_name(name) and folder.is_dir() else None
+    if found and Path(found) != own.path_of(name) and Path(found).is_file():
+        raise RunError(f"{folder} holds results of {found}, another file of this name: choose another --out")
 
 
 def reproduce(
@@ -88,6 +110,7 @@ def reproduce(
     scale: Scale = "quick",
     out: Path = Path("out"),
     launch: Annotated[Launcher, Unprefixed] = LOCAL,
+    verbose: bool = False,
 ) -> None:
     """Runs all experiments that are not there yet, and writes the report.
 
@@ -96,52 +119,82 @@ def reproduce(
         tabular: leave out those that train networks, which take minutes each
         scale: quick (minutes on two cores), or paper
         out: folder of all runs and of the report
+        verbose: print every claim with its statement and details
     """
     from wane.runs import Run, run_all
 
-    chosen = [name for name in dict.fromkeys(only) if not (tabular and name in LEARNED)]
+    names = [own.add_file(name) if own.is_file_name(name) else name for name in only]
+    chosen = [name for name in dict.fromkeys(names) if not (tabular and name in LEARNED)]
     runs = [Run(name, find(name).settings(scale), scale, out) for name in chosen]
     run_all(runs, launch, resume=True, replace=True, console=Console())
-    report(out)
+    report(out, verbose)
 
 
-def report(out: Path = Path("out")) -> None:
+def report(out: Path = Path("out"), verbose: bool = False) -> None:
     """Writes the report of all runs, and prints their verdicts.
 
     Args:
         out: folder of the runs; the report becomes report.html in it
+        verbose: print every claim with its statement and details
     """
     from wane import report as reports
 
     console = Console()
     if not out.is_dir():
         raise RunError(f"there is no folder {out}: begin with `wane reproduce --out {out}`")
-    roots = [root for root in (out, KEPT) if root.is_dir()]
-    page = reports.write(out / "report.html", *roots)
-    console.print(reports.verdict_table(reports.collect(*roots), [find(name) for name in FOLDERS]))
+    page = reports.write(out / "report.html", *_roots(out))
+    show_claims = reports.details if verbose else reports.summary
+    console.print(show_claims(reports.collect(*_roots(out)), [find(name) for name in FOLDERS]))
     console.print(f"report: {page}", soft_wrap=True)
 
 
 def list_experiments(out: Path = Path("out")) -> None:
-    """Lists the experiments, and which of them were run.
+    """Lists the experiments, and all runs that there are.
 
     Args:
         out: folder of the runs
     """
-    _print_experiments(out)
+    from wane import report as reports
+
+    console, runs = Console(), reports.collect(*_roots(out))
+    standard = [run for run in runs if run.is_standard and not run.started and run.experiment in FOLDERS]
+    at = {name: ", ".join(_scale_words(run) for run in standard if run.experiment == name) for name in FOLDERS}
+    name_width, widest = (max(map(len, texts)) for texts in (at.keys(), at.values()))
+    lines = [reports.one_line(("Experiments, the scales that they were run at, and what they are about", "bold"))]
+    for name, scales in at.items():
+        experiment = find(name)
+        about = f"{experiment.title} ({experiment.source})"
+        lines.append(reports.one_line(f"  {name:<{name_width}}  ", (f"{scales:<{widest}}  ", "green"), about))
+    if "*" in "".join(at.values()):
+        lines.append(reports.one_line(("  * made by an earlier version of the code", "dim")))
+    console.print(Group(*lines), highlight=False)
+    _print_runs(console, [run for run in runs if run not in standard], f"Other runs in {out}")
 
 
-def _print_experiments(out: Path | None = None) -> None:
-    """Prints all experiments, and where a folder is given, the scales that each was run at."""
+def _scale_words(run: "FoundRun") -> str:
+    """The scale of a finished run, with a star if `wane reproduce` would compute it again."""
     from wane.runs import Run
 
-    table = Table("name", "what", "in the paper", *(["run at"] if out else []), title="Experiments")
-    for name in FOLDERS:
-        experiment = find(name)
-        runs = [Run(name, experiment.settings(scale), scale, out) for scale in SCALES] if out else []
-        done = ", ".join(run.scale for run in runs if run.is_done())
-        table.add_row(name, experiment.title, experiment.source, *([done] if out else []))
-    Console().print(table)
+    name, scale, root = run.experiment, run.scale, run.folder.parent.parent
+    wanted = Run(name, find(name).settings(scale), scale, root)  # pyright: ignore[reportArgumentType]
+    same = root == KEPT or run.record.get("fingerprint") == wanted.fingerprint
+    return scale if same else f"{scale}*"
+
+
+def _print_runs(console: Console, runs: Sequence["FoundRun"], title: str) -> None:
+    """Prints a line for each run: its state, and its folder. What was interrupted comes with the command to resume."""
+    from wane import report as reports
+
+    states = [reports.run_state(run).partition(": ") for run in runs]
+    if runs:
+        console.print(f"\n[bold]{escape(title)}[/]", highlight=False)
+    for run, (state, _, reason) in zip(runs, states, strict=True):
+        width = max(len(state) for state, _, _ in states)
+        name = reports.plain(f"{run.scale}/{run.folder.name}")
+        console.print(f"  {state:<{width}}  {name}", highlight=False, markup=False, soft_wrap=True)
+        more = run.started.resume if run.started and not run.started.is_running else reason
+        if more:
+            console.print(f"      {reports.plain(more)}", style="dim", highlight=False, markup=False, soft_wrap=True)
 
 
 def show(
@@ -149,39 +202,75 @@ def show(
     scale: Scale = "quick",
     out: Path = Path("out"),
     open: bool = False,
+    verbose: bool = False,
 ) -> None:
     """Tells what an experiment is about, and what came out of it.
 
     Args:
-        name: one of `wane list`
+        name: one of `wane list`, an experiment or a run
         scale: of the run to show
         out: folder of all runs; runs that come with the package are shown too
         open: also open the figure
+        verbose: print every claim with its statement and details
     """
     from wane import report as reports
-    from wane.runs import Run
+    from wane.report.lookup import runs_called, standard_run
 
-    experiment, console = find(name), Console()
-    console.print(f"[bold]{escape(experiment.title)}[/] ({escape(experiment.source)})\n{escape(experiment.summary)}")
-    folders = [Run(name, experiment.settings(scale), scale, root).folder for root in (out, KEPT)]
-    found = next(((folder.path, record) for folder in folders if (record := folder.record())), None)
-    if found is None:
+    console, runs = Console(), runs_called(name, _roots(out))
+    told = runs[0].texts if runs and runs[0].texts else find(name) if name in FOLDERS or not runs else None
+    if told:
+        about = f"[bold]{escape(told.title)}[/] ({escape(told.source)})\n{escape(told.summary)}"
+        console.print(about, highlight=False)
+    chosen = standard_run(name, scale, runs)
+    if chosen is None and not any(run.started for run in runs):
         console.print(f"not run yet: wane run {name} --scale {scale} --out {out}", soft_wrap=True)
-        return
-    folder, record = found
-    console.print(reports.verdict_table(reports.collect(folder)))
-    console.print(f"{record['seconds']:.1f} s on {record['device']}; figure: {folder / 'figure.png'}", soft_wrap=True)
-    if open:
-        import webbrowser
+    if chosen is not None:
+        console.print((reports.details if verbose else reports.summary)([chosen]))
+        figure = chosen.folder / "figure.png"
+        cost = f"{chosen.record.get('seconds', 0):.1f} s on {reports.plain(chosen.record.get('device', '?'))}"
+        console.print(f"{cost}; figure: {figure}", soft_wrap=True, markup=False)
+        if open:
+            import webbrowser
 
-        webbrowser.open((folder / "figure.png").resolve().as_uri())
+            webbrowser.open(figure.resolve().as_uri())
+    _print_runs(console, [run for run in runs if run is not chosen], "Other runs of it")
+
+
+def _roots(out: Path) -> list[Path]:
+    """The folders with runs: that of the user, and that of the package."""
+    return [root for root in (out, KEPT) if root.is_dir()]
+
+
+def compare(
+    a: Annotated[str, tyro.conf.Positional],
+    b: Annotated[str, tyro.conf.Positional],
+    scale: Scale = "quick",
+    out: Path = Path("out"),
+    verbose: bool = False,
+) -> None:
+    """Compares two runs: settings, claims, and the numbers of their tables.
+
+    Args:
+        a: a run: its folder, or its name in `wane list`
+        b: another run
+        scale: of runs that are named
+        out: folder of all runs
+        verbose: tell all rows of the tables apart
+    """
+    from wane.report.compare import compare as compare_runs
+    from wane.report.differences import MOST_LINES, differences
+    from wane.report.lookup import one_run
+
+    console, most = Console(), None if verbose else MOST_LINES
+    one, other = (one_run(name, scale, _roots(out)) for name in (a, b))
+    console.print(differences(one, other, compare_runs(one, other, verbose), console.width, most))
 
 
 def evaluate(
     folder: Annotated[Path, tyro.conf.Positional],
     world: str | None = None,
-    episodes: int = 100,
-    seed: int = 0,
+    episodes: Count = 100,
+    seed: Annotated[int, Range(0, 2**32 - 1)] = 0,
     film: Path | None = None,
 ) -> None:
     """Plays episodes with a saved agent, and prints what it earns.
@@ -247,6 +336,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "reproduce": reproduce,
     "report": report,
     "show": show,
+    "compare": compare,
     "evaluate": evaluate,
     "errata": errata,
 }
@@ -262,10 +352,9 @@ def call(words: Sequence[str]) -> None:
     elif command == "run":
         run(rest)
     elif command in COMMANDS:
-        tyro.cli(COMMANDS[command], args=rest, prog=f"wane {command}")
+        COMMANDS[command](**parse_call(COMMANDS[command], rest, f"wane {command}"))
     else:
-        print(f"wane: unknown command {command!r}: there are {', '.join(COMMANDS)}", file=sys.stderr)
-        raise SystemExit(2)
+        raise unknown("command", command, COMMANDS)
 
 
 def print_help() -> None:
@@ -285,11 +374,21 @@ def main() -> None:
     except KeyboardInterrupt:
         print("\ninterrupted; go on with --resume, or with the same `wane reproduce`", file=sys.stderr)
         raise SystemExit(130) from None
+    except (UsageError, UnknownName, SettingError) as error:
+        if os.environ.get("WANE_DEBUG"):
+            raise
+        _print_error(error.as_option if isinstance(error, SettingError) else str(error))
+        raise SystemExit(2) from None
     except Exception as error:
         if os.environ.get("WANE_DEBUG") or not _is_expected(error):
             raise
-        print(f"wane: {_cure(error)}", file=sys.stderr)
+        _print_error(_cure(error))
         raise SystemExit(1) from None
+
+
+def _print_error(message: str) -> None:
+    """Prints a message in one line. A word of the command line may hold characters that no terminal can show."""
+    print("wane:", "".join(letter if letter.isprintable() else "�" for letter in message), file=sys.stderr)
 
 
 def _is_expected(error: Exception) -> bool:

@@ -39,18 +39,29 @@ scalar parameters only.
 
 import abc
 import dataclasses
+import functools
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.core import Tracer
-from jaxtyping import Float
 from scipy import special
 
-from wane.types import AnyArray, ArrayLike, Numbers, Scalar
+from wane.checks import check_range, is_traced
+from wane.sums import (
+    average_of_geometric_series,
+    complement,
+    divide,
+    double_exponential_nodes,
+    fraction_to_power,
+    gamma_nodes,
+    namespace,
+    power_series,
+    return_power,
+)
+from wane.types import AnyArray, ArrayLike, Numbers
 
 Memory = Any
 """A pytree whose leaves are arrays with one entry for each site: an array, or for instance a tuple of arrays."""
@@ -61,24 +72,23 @@ def _per_site(value: ArrayLike) -> Numbers:
     return np.asarray(value, float) if isinstance(value, list | tuple) else value  # pyright: ignore[reportReturnType]
 
 
-def parameter(default: Any = dataclasses.MISSING) -> Any:
+class Limits(NamedTuple):
+    """The numbers that a parameter may be, and what it means."""
+
+    low: float
+    high: float
+    why: str
+
+
+def parameter(default: Any = dataclasses.MISSING, limits: Limits | None = None) -> Any:
     """Declare a field that holds one number, or one number for each site on its last axis.
 
     A list or a tuple becomes an array. Use it for the parameters of your own depletion that may differ between sites.
-    Array fields that are declared without it, for instance a table of worths, are never split over the sites.
+    Array fields that are declared without it, for instance a table of worths, are never split over the sites. A value
+    outside of the `limits` raises a ValueError that says why.
     """
     given = {} if default is dataclasses.MISSING else {"default": default}
-    return eqx.field(metadata={"per_site": True}, converter=_per_site, **given)
-
-
-def namespace(*arrays: Any) -> ModuleType:
-    """Return `jax.numpy` if any argument is a JAX array (or a tracer), else `numpy`."""
-    return jnp if any(isinstance(a, jax.Array) for a in arrays) else np
-
-
-def is_traced(*arrays: Any) -> bool:
-    """Return whether JAX is tracing an argument. The value of such an argument is unknown and cannot be checked."""
-    return any(isinstance(a, Tracer) for a in arrays)
+    return eqx.field(metadata={"per_site": True, "limits": limits}, converter=_per_site, **given)
 
 
 class Depletion(eqx.Module):
@@ -87,6 +97,25 @@ class Depletion(eqx.Module):
     if not TYPE_CHECKING:
         # Equinox builds a pytree whenever a method is looked up. That takes longer than most methods here run.
         __getattribute__ = object.__getattribute__
+
+    def __check_init__(self) -> None:
+        self.checked()
+
+    def checked(self) -> "Depletion":
+        """Return the same depletion. Raises a ValueError if a parameter lies outside of its limits.
+
+        Parameters that JAX traces are checked at run time, if `wane.jit_checks` are on and the answer of this function
+        is used.
+        """
+        limited = [(f.name, f.metadata["limits"]) for f in dataclasses.fields(self) if f.metadata.get("limits")]
+        kind = type(self).__name__
+        found = {name: check_range(f"{kind}({name})", getattr(self, name), *limits) for name, limits in limited}
+        traced = {name: value for name, value in found.items() if is_traced(value)}
+        return (
+            eqx.tree_at(lambda d: [getattr(d, name) for name in traced], self, list(traced.values()))
+            if traced
+            else self
+        )
 
     def initial(self, shape: tuple[int, ...] = ()) -> Memory:
         """Return the memory of sites that were never visited. The default is a count of visits, zero."""
@@ -136,51 +165,55 @@ class Diminishing(Depletion):
         closed form overrides it. While JAX traces, the default takes the first 4,096 terms and returns NaN where these
         do not suffice.
         """
-        return power_series(self, x, visits, _complement(x, escape))
+        return power_series(self, x, visits, complement(x, escape))
 
 
-def one_more(visits: Numbers) -> Any:
-    """Return n + 1, which never wraps around.
+def one_more(visits: Numbers, where: AnyArray | np.bool_ | bool = True) -> Any:
+    """Return n + 1, or n where a condition does not hold. It never wraps around.
 
     Raises an OverflowError for NumPy counts that have reached the largest integer; JAX counts stay there.
     """
-    if not isinstance(visits, jax.Array):
+    if type(visits) is np.ndarray or not isinstance(visits, jax.Array):
         visits = np.asarray(visits)
-        if visits.dtype.kind in "iu" and np.any(visits == np.iinfo(visits.dtype).max):
+        if visits.dtype.kind in "iu" and (visits == _largest(visits.dtype)).any():
             raise OverflowError(
-                f"a visit count has reached {np.iinfo(visits.dtype).max}, the largest {visits.dtype}: "
+                f"a visit count has reached {_largest(visits.dtype)}, the largest {visits.dtype}: "
                 "keep counts in a wider integer type, or restart the episode"
             )
-        return visits + np.ones((), visits.dtype)
+        return visits + (np.ones((), visits.dtype) if where is True else where)
     if not jnp.issubdtype(visits.dtype, jnp.integer):
-        return visits + 1
-    return visits + (visits < jnp.iinfo(visits.dtype).max).astype(visits.dtype)
+        return visits + jnp.asarray(where, visits.dtype)
+    return visits + ((visits < jnp.iinfo(visits.dtype).max) & where).astype(visits.dtype)
+
+
+@functools.cache
+def _largest(dtype: np.dtype) -> int:
+    """Return the largest integer of a type. It is kept, because `np.iinfo` takes as long as a step of a world."""
+    return int(np.iinfo(dtype).max)
+
+
+LAMBDA = Limits(0, 1, "λ is the fraction of a reward that remains after a visit")
 
 
 class Geometric(Diminishing):
     """The paper's reward: after each visit the fraction λ of it remains. f(n) = λⁿ, G(x) = 1 / (1 − λx)."""
 
-    lam: Any = parameter()
-
-    def __check_init__(self) -> None:
-        check_range("Geometric(lam)", self.lam, 0, 1, "λ is the fraction of a reward that remains after a visit")
+    lam: Any = parameter(limits=LAMBDA)
 
     def worth(self, memory: Memory) -> Any:
-        return self.lam**memory
+        return fraction_to_power(self.lam, memory)
 
     def generating_function(self, x: Numbers, visits: Numbers = 0, escape: Numbers | None = None) -> Any:
-        one_minus_x = _complement(x, escape)
         # 1 − λx = (1 − λ) + λ (1 − x) loses no digits where x is close to 1.
-        return _divide(self.lam**visits, (1 - self.lam) + self.lam * one_minus_x)
+        return divide(self.worth(visits), (1 - self.lam) + self.lam * complement(x, escape))
 
 
 class FirstVisits(Diminishing):
     """The first n visits pay in full, later ones nothing: the paper's N-th occupancy representation."""
 
-    n: Any = parameter()
+    n: Any = parameter(limits=Limits(0, np.inf, "n is a number of visits"))
 
     def __check_init__(self) -> None:
-        check_range("FirstVisits(n)", self.n, 0, np.inf, "n is a number of visits")
         if not is_traced(self.n) and np.any(np.asarray(self.n) % 1):
             raise ValueError(f"FirstVisits(n) must be a whole number of visits, got {self.n}")
 
@@ -189,7 +222,7 @@ class FirstVisits(Diminishing):
 
     def generating_function(self, x: Numbers, visits: Numbers = 0, escape: Numbers | None = None) -> Any:
         """Return (1 − x^m) / (1 − x), where m is the number of paying visits that remain."""
-        one_minus_x = _complement(x, escape)
+        one_minus_x = complement(x, escape)
         xp = namespace(self.n, x, visits, one_minus_x)
         remaining = xp.maximum(self.n - xp.asarray(visits), 0)
         inside = (one_minus_x > 0) & (one_minus_x < 1)
@@ -198,96 +231,116 @@ class FirstVisits(Diminishing):
         total = -xp.expm1(remaining * xp.log1p(-safe)) / safe
         # At the two ends the sum is expanded to first order, in x and in 1 − x, so that its gradient is right there.
         at_zero = xp.minimum(remaining, 1) + x * (remaining > 1)
-        at_one = remaining - one_minus_x * remaining * (remaining - 1) / 2
+        few = xp.minimum(remaining, 1e15)  # The square of a larger number may overflow.
+        at_one = remaining - one_minus_x * few * (few - 1) / 2
         return xp.where(inside, total, xp.where(one_minus_x > 0, at_zero, at_one) + 0.0 * safe)
 
 
 class _Mixture(Diminishing):
     """A curve that is an average of geometric ones: f(n) = ∫ e^(−nv) dμ(v). So is its G, which quadrature computes.
 
-    By Bernstein's theorem every completely monotone curve is of this kind. The nodes u = exp(w − e^(−w)) approach 0
-    and ∞ double-exponentially, so the singularities at the ends (small x, small 1 − x, small p) do no harm.
+    By Bernstein's theorem every completely monotone curve is of this kind. What remains of these curves after some
+    visits is the same average at other rates: f(visits + n) = f(visits) ∫ e^(−n · scale · u) dμ(u).
     """
 
     @abc.abstractmethod
-    def _mixture(self, u: np.ndarray, xp: ModuleType) -> tuple[Any, Any]:
-        """Return the rates v and the weights at the nodes u ∈ (0, ∞), without the factor du."""
+    def _nodes(self, xp: ModuleType) -> tuple[Any, Any]:
+        """Return the logarithms of the nodes u ∈ (0, ∞) and of their weights."""
 
     @abc.abstractmethod
-    def _finite(self) -> Any:
-        """Return whether Σ f(n) is finite."""
+    def _log_scale(self, visits: Any, xp: ModuleType) -> Any:
+        """Return the logarithm of what multiplies the nodes after some visits."""
 
     def generating_function(self, x: Numbers, visits: Numbers = 0, escape: Numbers | None = None) -> Any:
-        one_minus_x = _complement(x, escape)
-        xp = namespace(x, visits, one_minus_x, *jax.tree_util.tree_leaves(self))
-        u, du = _NODES
-        rate, weight = self._mixture(u, xp)
-        x_, rest_, visits_ = (xp.asarray(a)[..., None] for a in (x, one_minus_x, visits))
-        # 1 − x e^(−v) = (1 − x) − x (e^(−v) − 1) loses no digits where x is close to 1 and v to 0.
-        denominator = rest_ - x_ * xp.expm1(-rate)
-        smallest = xp.finfo(denominator.dtype).tiny
-        terms = weight * du * xp.exp(-rate * visits_) / xp.maximum(denominator, smallest)
-        return xp.where((one_minus_x > 0) | self._finite(), terms.sum(-1), xp.inf)
+        one_minus_x = complement(x, escape)
+        parameters = jax.tree_util.tree_leaves(self)
+        xp = namespace(x, visits, one_minus_x, *parameters)
+        # Parameters whose values are known are handled in 64 bits, whatever the precision of x is.
+        known = self if is_traced(*parameters) else jax.tree_util.tree_map(lambda a: np.asarray(a, float), self)
+        log_u, log_weight = known._nodes(jnp if known is self else np)
+        return self.worth(visits) * average_of_geometric_series(
+            log_u, log_weight, known._log_scale(visits, xp), xp.asarray(x), xp.asarray(one_minus_x)
+        )
 
 
-def _double_exponential_nodes(
-    step: float = 1 / 40, low: float = -6.6, high: float = 5.0
-) -> tuple[Float[np.ndarray, " nodes"], Float[np.ndarray, " nodes"]]:
-    """Return the nodes u on (0, ∞) and their weights du."""
-    w = np.arange(low, high, step)
-    u = np.exp(w - np.exp(-w))
-    keep = (u > 0) & (u < 700)
-    return u[keep], (u * (1 + np.exp(-w)) * step)[keep]
-
-
-_NODES = _double_exponential_nodes()
+_LOG_U, _LOG_DU = double_exponential_nodes()
 
 
 class Hyperbolic(_Mixture):
     """f(n) = 1 / (1 + kn), the hyperbolic curve of behavioural economics. G(x) = ₂F₁(1, 1/k; 1 + 1/k; x)."""
 
-    k: Any = parameter()
-
-    def __check_init__(self) -> None:
-        check_range("Hyperbolic(k)", self.k, 0, np.inf, "k is how fast the reward wears off; with 0 it never does")
+    k: Any = parameter(limits=Limits(0, np.inf, "k is how fast the reward wears off; with 0 it never does"))
 
     def worth(self, memory: Memory) -> Any:
-        return 1 / (1 + self.k * memory)
+        # k · 0 must be 0 in 32 bits too, so a k beyond their range is set to its end.
+        largest = float(jnp.finfo(jnp.result_type(float)).max) if isinstance(memory, jax.Array) else np.inf
+        k = self.k if isinstance(self.k, jax.Array) else np.minimum(self.k, largest)
+        with np.errstate(over="ignore"):
+            return 1 / (1 + k * memory)
 
-    def _mixture(self, u: np.ndarray, xp: ModuleType) -> tuple[Any, Any]:
-        return xp.asarray(self.k)[..., None] * u, xp.exp(-u)
+    def generating_function(self, x: Numbers, visits: Numbers = 0, escape: Numbers | None = None) -> Any:
+        one_minus_x = complement(x, escape)
+        total = _Mixture.generating_function(self, x, visits, escape)
+        return namespace(total).where(one_minus_x > 0, total, np.inf)
 
-    def _finite(self) -> Any:
-        return False
+    def _nodes(self, xp: ModuleType) -> tuple[Any, Any]:
+        return _LOG_U, _LOG_DU - np.exp(_LOG_U)
+
+    def _log_scale(self, visits: Any, xp: ModuleType) -> Any:
+        # The scale is k / (1 + k · visits). Beyond 1e±37 more makes no difference, and 32 bits end.
+        own = namespace(self.k)
+        inverse = own.maximum(1 / own.maximum(self.k, 1e-37), 1e-37)
+        return -xp.log(xp.asarray(inverse, xp.result_type(float)) + xp.asarray(visits))
 
 
 class PowerLaw(_Mixture):
     """f(n) = (1 + n)^(−p). G(x) = Li_p(x) / x. p must be at least 0.05, because below that the sum is not exact."""
 
-    p: Any = parameter()
-
-    def __check_init__(self) -> None:
-        check_range("PowerLaw(p)", self.p, 0.05, np.inf, "for rewards that never wear off use Geometric(1.0)")
+    p: Any = parameter(limits=Limits(0.05, np.inf, "for rewards that never wear off use Geometric(1.0)"))
 
     def worth(self, memory: Memory) -> Any:
         return (1.0 + memory) ** (-self.p)
 
     def generating_function(self, x: Numbers, visits: Numbers = 0, escape: Numbers | None = None) -> Any:
-        """Return the quadrature for p ≤ 20. Steeper curves lie beyond its nodes, but 64 terms of their sum suffice."""
-        xp = namespace(x, visits, escape, self.p)
-        n = np.arange(64)
-        x_, visits_, p_ = (xp.asarray(a)[..., None] for a in (x, visits, self.p))
-        steep = ((1.0 + visits_ + n) ** -p_ * x_**n).sum(-1)
-        mild = _Mixture.generating_function(self, x, visits, escape)
-        return xp.where(xp.asarray(self.p) > 20, steep, mild)
+        one_minus_x = complement(x, escape)
+        total = _Mixture.generating_function(self, x, visits, escape)
+        xp = namespace(total)
+        return xp.where(one_minus_x > 0, total, xp.where(self.p > 1, self._endless(total, visits), xp.inf))
 
-    def _mixture(self, u: np.ndarray, xp: ModuleType) -> tuple[Any, Any]:
+    def _endless(self, total: Any, visits: Numbers) -> Any:
+        """Return Σₙ f(visits + n) for p > 1, which the quadrature finds unless p is close to 1.
+
+        There its nodes do not reach down to the smallest u that count, and the sum is taken from the Hurwitz zeta
+        function. Only SciPy knows that accurately, so the answer is NaN where JAX traces p or the visits, and p < 1.04.
+        """
+        if is_traced(self.p, visits):
+            return jnp.where(self.p > 1.04, total, jnp.nan)
+        p = np.asarray(self.p, float)
+        zeta = special.zeta(np.where((p > 1) & (p < 1.5), p, 1.5), 1.0 + np.asarray(visits))
+        return namespace(total).where(p < 1.5, zeta, total)
+
+    def _nodes(self, xp: ModuleType) -> tuple[Any, Any]:
+        """Return nodes for the density u^(p−1) e^(−u) / Γ(p). For p above 20 it is too narrow for general nodes."""
         p = xp.asarray(self.p)[..., None]
-        log_gamma = jax.scipy.special.gammaln if xp is jnp else special.gammaln
-        return u, xp.exp((p - 1) * np.log(u) - u - log_gamma(p))
+        mild = xp.minimum(p, 20.0)
+        log_weight = (mild - 1) * _LOG_U - np.exp(_LOG_U) + _LOG_DU - _log_gamma(mild, xp)
+        log_u_steep, log_weight_steep = gamma_nodes(xp.maximum(p, 20.0), len(_LOG_U), xp)
+        return xp.where(p > 20, log_u_steep, _LOG_U), xp.where(p > 20, log_weight_steep, log_weight)
 
-    def _finite(self) -> Any:
-        return self.p > 1
+    def _log_scale(self, visits: Any, xp: ModuleType) -> Any:
+        return -xp.log1p(xp.asarray(visits, xp.result_type(float)))
+
+
+def _log_gamma(p: Any, xp: ModuleType) -> Any:
+    return jax.scipy.special.gammaln(p) if xp is jnp else special.gammaln(p)
+
+
+def without_overflow(value: Numbers, other: Numbers) -> Any:
+    """Return the smaller of a value and 10²⁸⁰: its product with any count is finite, and still as good as infinite.
+
+    JAX does not warn of products that overflow, so its values, which may have 32 bits, are left alone.
+    """
+    return np.minimum(value, 1e280) if namespace(value, other) is np else value
 
 
 def _as_tuple(values: ArrayLike) -> tuple[Any, ...]:
@@ -303,112 +356,40 @@ class Listed(Diminishing):
     def __check_init__(self) -> None:
         if len(self.values) == 0 or any(np.ndim(value) for value in self.values):
             raise ValueError(f"Listed(values) needs a non-empty list of numbers, got {self.values}")
-        for n, value in enumerate(self.values):
+        finite = not is_traced(*self.values) and np.isfinite(np.asarray(self.values, float)).all()
+        for n, value in enumerate(() if finite else self.values):
             check_range(f"Listed(values)[{n}]", value, -np.inf, np.inf, "every entry is a finite number")
         check_range("Listed(tail=…)", self.tail, -np.inf, np.inf, "tail is what each later visit pays")
 
     @property
     def bound(self) -> float:
-        return float(max(abs(value) for value in (*self.values, self.tail)))
+        return float(np.max(np.abs(np.asarray((*self.values, self.tail), float))))
 
     def worth(self, memory: Memory) -> Any:
         xp = namespace(*self.values, self.tail, memory)
-        values = xp.stack([xp.asarray(value, dtype=float) for value in self.values])
+        values = np.asarray(self.values, float) if xp is np else xp.stack([xp.asarray(v, float) for v in self.values])
         last = len(self.values) - 1
         return xp.where(memory <= last, values[xp.minimum(memory, last)], self.tail)
 
     def generating_function(self, x: Numbers, visits: Numbers = 0, escape: Numbers | None = None) -> Any:
         """Return Σₙ values[visits + n] xⁿ + tail · x^N / (1 − x), where N is the length of the list."""
-        one_minus_x = _complement(x, escape)
+        one_minus_x = complement(x, escape)
         xp = namespace(*self.values, self.tail, x, visits, one_minus_x)
-        n = np.arange(len(self.values))
+        n, length = np.arange(len(self.values)), len(self.values)
         x_, visits_ = xp.asarray(x)[..., None], xp.asarray(visits)[..., None]
-        listed = (self.worth(visits_ + n) * x_**n).sum(-1)
+        if not is_traced(x_) and 0 < (largest := float(np.max(x_, initial=0.0))) < 1:
+            n = n[: int(-745 / np.log(largest)) + 2]  # Higher powers of x are zero in floating point.
+        # A long list is summed in parts, so that sites × entries do not fill the memory.
+        size = int(np.prod(np.broadcast_shapes(x_.shape, visits_.shape)))
+        width = max(_TERMS_AT_ONCE // max(size, 1), 1)
+        parts = (n[start : start + width] for start in range(0, len(n), width))
+        rest = xp.asarray(one_minus_x)[..., None]
+        listed = sum(
+            ((self.worth(visits_ + part) * return_power(x_, rest, part)).sum(-1) for part in parts), xp.zeros(())
+        )
         safe = xp.where(one_minus_x > 0, one_minus_x, 1.0)
         endless = xp.where(xp.asarray(self.tail) == 0, 0.0, xp.where(xp.asarray(self.tail) > 0, xp.inf, -xp.inf))
-        return listed + xp.where(one_minus_x > 0, self.tail * x ** len(n) / safe, endless)
+        return listed + xp.where(one_minus_x > 0, self.tail * return_power(x, safe, length) / safe, endless)
 
 
-SERIES_TOLERANCE = 1e-12
-SERIES_BLOCK = 4096
-SERIES_LONGEST = 1 << 24
-
-
-def power_series(depletion: Diminishing, x: Numbers, visits: Numbers, escape: Numbers) -> Any:
-    """Return Σₙ worth(visits + n) xⁿ, summed block by block.
-
-    The sum ends when `bound` · x^N / (1 − x), which limits all terms from the N-th on, is negligible. Raises a
-    ValueError if a site is certain to be visited again (x = 1), or if the sum would take too many terms.
-    """
-    xp = namespace(x, visits, escape, depletion.worth(np.zeros(1, np.int64)))
-    base, before, rest = xp.asarray(x), xp.asarray(visits), xp.asarray(escape)
-    n = np.arange(SERIES_BLOCK)
-    powers = base[..., None] ** n
-
-    def block(start: int) -> tuple[Any, Any]:
-        worth = depletion.worth(before[..., None] + (start + n))
-        return (worth * powers).sum(-1) * base**start, worth
-
-    if is_traced(base, before, rest, block(0)[0]):
-        omitted = depletion.bound * base**SERIES_BLOCK / xp.where(rest > 0, rest, 1.0)
-        return xp.where((rest > 0) & (omitted < 1e-6), block(0)[0], xp.nan)
-    total = xp.zeros(())
-    for start in range(0, _terms_needed(depletion, base, rest), SERIES_BLOCK):
-        part, worth = block(start)
-        check_bound(depletion, worth)
-        total = total + part
-    return total
-
-
-def _terms_needed(depletion: Diminishing, x: AnyArray, escape: AnyArray) -> int:
-    """Return how many terms of the power series are needed; raise if there are too many or infinitely many."""
-    if not np.all(escape > 0):
-        raise ValueError(
-            f"{type(depletion).__name__} has no closed form of its sum over visits, and a site that is certain to be "
-            "visited again (discount 1, recurrent class) needs one: override generating_function, or discount"
-        )
-    widest = float(np.max(x, initial=0.0))
-    if widest == 0:
-        return 1
-    terms = np.log(SERIES_TOLERANCE * float(np.min(escape)) / depletion.bound) / np.log(widest)
-    if terms > SERIES_LONGEST:
-        raise ValueError(
-            f"summing {type(depletion).__name__} would take {terms:.1e} terms: override generating_function with a "
-            "closed form, or discount more"
-        )
-    return max(int(np.ceil(terms)), 1)
-
-
-def check_bound(depletion: Depletion, worth: ArrayLike) -> None:
-    """Raise a ValueError if a computed `worth` exceeds `bound`, because stated errors rely on that bound."""
-    largest = float(np.max(np.abs(worth), initial=0.0))
-    if largest > depletion.bound * (1 + 1e-9):
-        raise ValueError(
-            f"{type(depletion).__name__}.worth reaches {largest:.4g}, above its bound {depletion.bound:g}: override "
-            "the property `bound` with an upper bound of |worth|"
-        )
-
-
-def _complement(x: Numbers, escape: Numbers | None) -> Any:
-    """Return 1 − x, which the caller may know more precisely as `escape`."""
-    return 1 - x if escape is None else escape
-
-
-def _divide(a: Numbers, b: Numbers) -> Float[AnyArray, "..."]:
-    """Return a / b, with a / 0 = ∞ and without a warning. The caller decides what an infinite sum means."""
-    xp = namespace(a, b)
-    zero = b == 0
-    return xp.where(zero, xp.inf, a / xp.where(zero, 1.0, b))
-
-
-def check_range(name: str, value: ArrayLike, low: Scalar, high: Scalar, why: str) -> None:
-    """Raise a ValueError unless every entry of `value` is finite and lies in [low, high]. Traced values pass."""
-    if (type(value) is float and low <= value <= high < np.inf) or is_traced(value):
-        return
-    array = np.asarray(value, dtype=float)
-    bad = ~((array >= low) & (array <= high) & np.isfinite(array))
-    if np.any(bad):
-        where = "" if array.ndim == 0 else f" at index {tuple(int(i) for i in np.argwhere(bad)[0])}"
-        least = f"[{low:g}" if np.isfinite(low) else "(−∞"
-        most = f"{high:g}]" if np.isfinite(high) else "∞)"
-        raise ValueError(f"{name} must lie in {least}, {most}, got {array[bad].flat[0]:g}{where}: {why}")
+_TERMS_AT_ONCE = 1 << 24

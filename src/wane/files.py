@@ -10,6 +10,7 @@ leaf is its path in the tree, with "/" between the parts: `State(params=Params(f
 import hashlib
 import json
 import os
+import secrets
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,14 @@ from wane.types import Tree
 Arrays = dict[str, np.ndarray]
 SINGLE = "array"
 """The name of the only leaf of a tree that is one array."""
+READY = ".ready"
+"""The folder in a run's folder that holds complete results until each of them is moved into its place."""
+SEAL = "seal"
+"""The key under which a sealed JSON file holds the SHA-256 of the rest of it."""
+DEEPEST = 50
+"""How many lists and dictionaries may lie within each other in a JSON file."""
+LARGEST_JSON = 50_000_000
+"""Bytes of a JSON file. Those of this package have some thousands."""
 
 
 class DamagedFile(Exception):
@@ -38,7 +47,8 @@ def write(path: Path, fill: Callable[[Path], Any]) -> Path:
     'all of it'
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    # Nobody can guess the name, so nobody can have put a link in its place that leads elsewhere.
+    draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
     try:
         fill(draft)
         with open(draft, "rb+") as file:
@@ -49,16 +59,88 @@ def write(path: Path, fill: Callable[[Path], Any]) -> Path:
     return path
 
 
-def write_json(path: Path, content: Any) -> Path:
-    """Writes JSON that a person can read."""
+def find_published(folder: Path, name: str) -> Path:
+    """Returns the path of a file of a run, which lies in `.ready` if the run has not yet moved it into its place.
+
+    Raises ValueError if the path leads out of the folder, or through a symbolic link.
+    """
+    parts = Path(name).parts
+    if not parts or Path(name).is_absolute() or ".." in parts or b"\0" in os.fsencode(name):
+        raise ValueError(f"{name!r} is no path of a file in a run's folder")
+    path = folder
+    for steps in ((READY, *parts), parts):
+        path = folder
+        for step in steps:
+            path = path / step
+            if path.is_symlink():
+                raise ValueError(f"{path} is a symbolic link, which could lead out of the folder")
+        if path.is_file():
+            break
+    return path
+
+
+def delete_drafts(folder: Path) -> None:
+    """Deletes drafts that processes left behind when they were killed. No process may be writing there."""
+    for draft in folder.rglob(".*.tmp"):
+        draft.unlink(missing_ok=True)
+
+
+def write_json(path: Path, content: Any, *, sealed: bool = False) -> Path:
+    """Writes JSON that a person can read. A sealed dictionary gets a checksum of itself, which `read_json` compares."""
+    content = content | {SEAL: _seal(content)} if sealed else content
     text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
     return write(path, lambda draft: draft.write_text(text, "utf-8"))
 
 
+def read_json(path: Path, kind: type = dict) -> Any:
+    """Returns the content of a JSON file, which must be a dictionary, or of the `kind` that is given.
+
+    Raises DamagedFile if the file is missing, is no JSON of that kind, nests too deeply, or does not fit its seal.
+    """
+    try:
+        if path.is_file() and path.stat().st_size > LARGEST_JSON:
+            raise ValueError(f"it has more than {LARGEST_JSON:,} bytes")
+        content = json.loads(read_bytes(path).decode())
+    except FileNotFoundError as error:
+        raise DamagedFile(f"{path} is missing") from error
+    except (OSError, ValueError, RecursionError) as error:
+        raise DamagedFile(f"{path} cannot be read ({error})") from error
+    if not isinstance(content, kind):
+        raise DamagedFile(f"{path} holds a {type(content).__name__} where a {kind.__name__} belongs")
+    if _is_deep(content):
+        raise DamagedFile(f"{path} nests lists or dictionaries more than {DEEPEST} deep")
+    if isinstance(content, dict) and SEAL in content and content[SEAL] != _seal(content):
+        raise DamagedFile(f"{path} was changed after it was written: its checksum does not match its contents")
+    return content
+
+
+def read_bytes(path: Path) -> bytes:
+    """Returns the bytes of a file. Raises OSError for what is no ordinary file: reading a pipe could last for ever."""
+    if path.exists() and not path.is_file():
+        raise OSError(f"{path} is no ordinary file")
+    return path.read_bytes()
+
+
 def checksum(path: Path) -> str:
-    """The SHA-256 of a file's bytes, in hexadecimal."""
+    """Returns the SHA-256 of a file's bytes, in hexadecimal. Raises OSError for what is no ordinary file."""
+    if path.exists() and not path.is_file():
+        raise OSError(f"{path} is no ordinary file")
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _seal(content: Mapping[str, Any]) -> str:
+    rest = {name: value for name, value in content.items() if name != SEAL}
+    return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
+
+
+def _is_deep(content: Any) -> bool:
+    # Level by level, because a function that calls itself would fail for exactly the files that this one is to find.
+    level = [content]
+    for _ in range(DEEPEST):
+        lists = [item.values() if isinstance(item, dict) else item for item in level if isinstance(item, dict | list)]
+        level = [item for items in lists for item in items]
+    return any(isinstance(item, dict | list) for item in level)
 
 
 def name_leaves(tree: Tree) -> Arrays:
@@ -77,6 +159,8 @@ def name_leaves(tree: Tree) -> Arrays:
 def nest(arrays: Mapping[str, Any]) -> Any:
     """Named leaves as nested dictionaries: the inverse of `name_leaves` for trees that are made of dictionaries.
 
+    Raises ValueError if one name is both a leaf and a dictionary.
+
     >>> nest({"a/x": 1, "a/y": 2, "b": 3})
     {'a': {'x': 1, 'y': 2}, 'b': 3}
     """
@@ -88,6 +172,10 @@ def nest(arrays: Mapping[str, Any]) -> Any:
         place = tree
         for folder in folders:
             place = place.setdefault(folder, {})
+            if not isinstance(place, dict):
+                break
+        if not isinstance(place, dict) or last in place:
+            raise ValueError(f"the names of some arrays contradict that of {name!r}")
         place[last] = value
     return tree
 
@@ -121,9 +209,10 @@ def save_arrays(path: Path, arrays: Mapping[str, np.ndarray], about: Mapping[str
     # A copy in C order: safetensors writes the memory of an array as it lies, whatever its strides are.
     plain = {name: np.array(array, order="C") for name, array in arrays.items()}
     text = json.dumps(about or {})
-    # The format itself forgets the order of the arrays.
-    note = {"about": text, "names": json.dumps(list(plain)), "sha256": _digest(plain, text)}
-    return write(path, lambda draft: safetensors.save_file(plain, draft, note))
+    # The format forgets the order of the arrays, and it shuffles the entries of its notes. So there is one entry only,
+    # and the same arrays make the same file.
+    note = {"about": text, "names": list(plain), "sha256": _digest(plain, text)}
+    return write(path, lambda draft: safetensors.save_file(plain, draft, {"wane": json.dumps(note)}))
 
 
 def load_arrays(path: Path) -> tuple[Arrays, dict[str, Any]]:
@@ -133,14 +222,19 @@ def load_arrays(path: Path) -> tuple[Arrays, dict[str, Any]]:
     file from elsewhere need not have a checksum.
     """
     try:
-        content = path.read_bytes()
+        content = read_bytes(path)
         size = int.from_bytes(content[:8], "little")
-        note = json.loads(content[8 : 8 + size]).get("__metadata__", {})
+        notes = json.loads(content[8 : 8 + size]).get("__metadata__", {})
+        if "wane" not in notes and any("sha256" in each for each in notes.values()):
+            raise ValueError("its note has a wrong name")
+        note = json.loads(notes.get("wane", "{}"))
         arrays, text = safetensors.load(content), note.get("about", "{}")
         if note.get("sha256") not in (None, _digest(arrays, text)):
             raise ValueError("its checksum does not match its contents")
-        names = json.loads(note.get("names", "null")) or sorted(arrays)
-        return {name: arrays[name] for name in names}, json.loads(text)
+        names, about = note.get("names") or sorted(arrays), json.loads(text)
+        if not isinstance(about, dict):
+            raise ValueError(f"its note is a {type(about).__name__}, not a dictionary")
+        return {name: arrays[name] for name in names}, about
     except FileNotFoundError as error:
         raise DamagedFile(f"{path} is missing") from error
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError, SafetensorError) as error:

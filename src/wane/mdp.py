@@ -26,7 +26,8 @@ from scipy import sparse
 from scipy.linalg import blas as _blas
 from scipy.sparse.csgraph import breadth_first_order
 
-from wane.depletion import is_traced
+from wane.checks import is_traced, require
+from wane.limits import require_memory
 from wane.types import AnyArray, ArrayLike, Integer, Kernel, KernelLike, Scalar
 
 Policy = Int[AnyArray, " states"] | Float[AnyArray, "states actions"]
@@ -72,7 +73,9 @@ class MDP:
         return stacked
 
     def action(self, a: Integer) -> Kernel:
-        """Return the kernel of always taking action `a`."""
+        """Return the kernel of always taking action `a`. Raises a ValueError if there is no such action."""
+        if not is_traced(a) and not 0 <= a < self.n_actions:
+            raise ValueError(f"there is no action {a}: actions are numbered 0 to {self.n_actions - 1}")
         return self._dense[:, a] if self._dense is not None else self._sparse[int(a)]
 
     def under(self, policy: ArrayLike) -> Kernel:
@@ -102,9 +105,15 @@ class MDP:
         if self._dense is not None:
             if isinstance(values, jax.Array) or isinstance(self._dense, jax.Array):
                 return jnp.tensordot(self._dense, values, axes=(2, 0), precision="highest")
+            self._require_backup(values.size // self.n_states)
             return np.tensordot(self._dense, values, axes=(2, 0))
         flat = np.asarray(values).reshape(self.n_states, -1)
+        self._require_backup(flat.shape[1])
         return (self._stacked @ flat).reshape(self.n_states, self.n_actions, *np.shape(values)[1:])
+
+    def _require_backup(self, columns: int) -> None:
+        sizes = (self.n_states, "states"), (self.n_actions, "actions"), (columns, "sites")
+        require_memory("the state–action form", *sizes, copies=2, cure="name fewer `sites`, or ask for q_values")
 
     def backup_at(
         self, states: Int[np.ndarray, " sites"], columns: Float[AnyArray, "states sites"]
@@ -129,7 +138,7 @@ def check_kernel(kernel: KernelLike) -> Kernel:
         _check_square(kernel.shape)
         if not is_traced(kernel):
             _check_rows(np.asarray(kernel, np.float64), tolerance=_tolerance(kernel.dtype))
-        return kernel
+        return _require_rows(kernel, "kernel")
     if isinstance(kernel, MDP):
         raise TypeError("an MDP becomes a kernel under a policy: pass mdp.under(policy)")
     tidy: Any = kernel if sparse.issparse(kernel) else np.asarray(kernel)
@@ -137,16 +146,32 @@ def check_kernel(kernel: KernelLike) -> Kernel:
         raise TypeError(f"a kernel holds real numbers, but this one has dtype {tidy.dtype}")
     _check_square(tidy.shape)
     if sparse.issparse(kernel):
-        ready = isinstance(tidy, sparse.csr_array) and tidy.dtype == np.float64
-        checked = tidy if ready else sparse.csr_array(tidy, dtype=np.float64)
-        return _check_rows(checked, tolerance=_tolerance(tidy.dtype))
+        return _check_rows(_canonical(tidy), tolerance=_tolerance(tidy.dtype))
     return _check_rows(np.ascontiguousarray(tidy, dtype=np.float64), tolerance=_tolerance(tidy.dtype))
 
 
+def _canonical(matrix: Any) -> sparse.csr_array:
+    """Return a sparse matrix as a CSR array of float64 that has each entry once, and leave the caller's own alone.
+
+    Repeated entries stand for their sum. SciPy's search for strong components never ends if it meets one.
+    """
+    ready = isinstance(matrix, sparse.csr_array) and matrix.dtype == np.float64
+    tidy: Any = matrix if ready else sparse.csr_array(matrix, dtype=np.float64)
+    if not tidy.has_canonical_format:
+        tidy = tidy.copy()
+        tidy.sum_duplicates()
+    return tidy
+
+
 def check_discount(discount: Scalar) -> Any:
-    """Return γ. Raises a ValueError if it lies outside [0, 1], unless JAX is tracing it."""
-    if (type(discount) is float and 0 <= discount <= 1) or is_traced(discount):
+    """Return γ. Raises a ValueError if it lies outside [0, 1].
+
+    While JAX traces it that is checked at run time, if `wane.jit_checks` are on.
+    """
+    if type(discount) is float and 0 <= discount <= 1:
         return discount
+    if is_traced(discount):
+        return require(discount, lambda g: (g >= 0) & (g <= 1), "discount must lie in [0, 1]: it is the γ of Σ γᵗ rₜ")
     if np.ndim(discount) != 0 or not 0 <= float(discount) <= 1:
         raise ValueError(f"discount must be one number in [0, 1], got {discount}: it is the γ of Σ γᵗ rₜ")
     return discount if isinstance(discount, jax.Array) else float(discount)
@@ -191,10 +216,11 @@ def check_policy(policy: ArrayLike, n_states: Integer, n_actions: Integer) -> Po
         if len(outside):
             s = outside[0]
             raise ValueError(f"the policy takes action {given[s]} in state {s}: actions are 0 to {n_actions - 1}")
-        return given
+        message = f"the policy takes an unknown action: actions are 0 to {n_actions - 1}"
+        return require(given, lambda a: (a >= 0) & (a < n_actions), message)
     if given.shape == (n_states, n_actions):
         if is_traced(given):
-            return given
+            return _require_rows(given, "policy", may_end=False)
         checked = np.asarray(given, dtype=np.float64)
         checked = _check_rows(checked, "policy", may_end=False, tolerance=_tolerance(given.dtype))
         return given if isinstance(given, jax.Array) else checked
@@ -263,6 +289,20 @@ def _check_rows(matrix: Any, what: str = "kernel", may_end: bool = True, toleran
     return matrix / scale[:, None]
 
 
+def _require_rows(matrix: Any, what: str, may_end: bool = True) -> Any:
+    """Return a traced matrix whose rows are checked at run time, if `wane.jit_checks` are on."""
+    tolerance = _tolerance(matrix.dtype)
+
+    def sums_to_one(rows: Any) -> Any:
+        sums = rows.sum(-1)
+        return (jnp.abs(sums - 1) <= tolerance) | (may_end & (sums == 0))
+
+    ends = ", nor to 0 as where an episode ends" if may_end else ""
+    outside = "call this outside of jit to see which one"
+    checked = require(matrix, lambda p: p >= 0, f"the {what} has an entry that is negative or NaN: {outside}")
+    return require(checked, sums_to_one, f"a row of the {what} does not sum to 1{ends}: {outside}")
+
+
 def _first_bad_entry(matrix: Any, tolerance: float) -> tuple[int, int, float]:
     """Return row, column and value of the first entry that is no probability."""
     entries = matrix.data if sparse.issparse(matrix) else matrix
@@ -294,7 +334,7 @@ def _check_dense(transitions: AnyArray) -> Any:
     if isinstance(transitions, jax.Array):
         if not is_traced(transitions):
             _check_action_rows(np.asarray(transitions))
-        return transitions
+        return _require_rows(transitions, "table of transitions")
     return _check_action_rows(transitions)
 
 
@@ -313,7 +353,7 @@ def _check_sparse_actions(matrices: Iterable[Any]) -> list[sparse.csr_array]:
             "transitions are a dense (states, actions, states) array, a list with one sparse (states, states) matrix "
             "for each action, an integer table (states, actions) of next states, or a Gymnasium environment with `P`"
         )
-    checked = [sparse.csr_array(p, dtype=np.float64) for p in matrices]
+    checked = [_canonical(p) for p in matrices]
     for a, p in enumerate(checked):
         _check_square(_shape(p))
         if p.shape != checked[0].shape:

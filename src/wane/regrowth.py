@@ -10,8 +10,12 @@ import equinox as eqx
 import numpy as np
 from jaxtyping import Float, Int
 
-from wane.depletion import Depletion, Memory, check_range, namespace, one_more, parameter
+from wane.checks import check_range
+from wane.depletion import LAMBDA, Depletion, Limits, Memory, one_more, parameter, without_overflow
+from wane.sums import fraction_to_power
 from wane.types import AnyArray, Numbers
+
+DROP = Limits(0, 1, "drop is the paper's λ_d")
 
 
 class Elapsed(NamedTuple):
@@ -27,27 +31,22 @@ class TimeElapsed(Depletion):
     The paper's illustration has rate 1, its TwoRooms experiment rate 0.1.
     """
 
-    lam: Any = parameter()
-    rate: Any = parameter(1.0)
-
-    def __check_init__(self) -> None:
-        check_range("TimeElapsed(lam)", self.lam, 0, 1, "λ is the fraction of a reward that remains after a visit")
-        check_range("TimeElapsed(rate=…)", self.rate, 1e-300, np.inf, "rate is how fast a reward grows back")
+    lam: Any = parameter(limits=LAMBDA)
+    rate: Any = parameter(1.0, limits=Limits(1e-300, np.inf, "rate is how fast a reward grows back"))
 
     def initial(self, shape: tuple[int, ...] = ()) -> Elapsed:
         return Elapsed(np.zeros(shape, np.int64), np.ones(shape, np.int64))
 
     def worth(self, memory: Elapsed) -> Any:
-        return self.lam ** (memory.visits / (self.rate * memory.steps))
+        waited = without_overflow(self.rate, memory.steps) * memory.steps
+        return fraction_to_power(self.lam, memory.visits / waited)
 
     def visit(self, memory: Elapsed) -> Elapsed:
         return Elapsed(one_more(memory.visits), 0 * memory.steps + 1)
 
     def wait(self, memory: Elapsed) -> Elapsed:
         # Before the first visit the elapsed time does not matter; it stays 1, which keeps the number of memories small.
-        later = one_more(memory.steps)
-        xp = namespace(memory.visits, later)
-        return Elapsed(memory.visits, xp.where(memory.visits > 0, later, memory.steps))
+        return Elapsed(memory.visits, one_more(memory.steps, memory.visits > 0))
 
 
 class EligibilityTrace(Depletion):
@@ -57,13 +56,11 @@ class EligibilityTrace(Depletion):
     already the first visit pays λ_d. `form="reward"` is the former, `form="representation"` the latter.
     """
 
-    drop: Any = parameter()
-    regrow: Any = parameter()
+    drop: Any = parameter(limits=DROP)
+    regrow: Any = parameter(limits=Limits(0, 1, "regrow is the paper's λ_r"))
     form: Literal["reward", "representation"] = eqx.field(static=True, default="reward")
 
     def __check_init__(self) -> None:
-        check_range("EligibilityTrace(drop)", self.drop, 0, 1, "drop is the paper's λ_d")
-        check_range("EligibilityTrace(regrow=…)", self.regrow, 0, 1, "regrow is the paper's λ_r")
         _check_form(self.form)
 
     @property
@@ -75,8 +72,9 @@ class EligibilityTrace(Depletion):
         return np.zeros(shape)
 
     def worth(self, memory: Memory) -> Any:
-        present = 1.0 if self.form == "representation" else 0.0
-        return 1 - (1 - self.drop) * (memory + present)
+        # Ω counts the present visit. It pays λ_d, which is not computed as 1 − (1 − λ_d): that would lose digits.
+        fresh = self.drop if self.form == "representation" else 1
+        return fresh - (1 - self.drop) * memory
 
     def visit(self, memory: Memory) -> Any:
         return self.regrow * (memory + 1)
@@ -92,16 +90,15 @@ class TotalTime(Depletion):
     `form="reward"` is the former, `form="representation"` the latter.
     """
 
-    drop: Any = parameter()
-    regrow: Any = parameter()
+    drop: Any = parameter(limits=DROP)
+    regrow: Any = parameter(limits=Limits(0, 1, "regrow is the paper's λ_r"))
     form: Literal["reward", "representation"] = eqx.field(static=True, default="reward")
 
     def __check_init__(self) -> None:
-        check_range("TotalTime(drop)", self.drop, 0, 1, "drop is the paper's λ_d")
-        least = 1e-300 if self.form == "reward" else 0
-        why = "regrow is the paper's λ_r; a step spent elsewhere divides the reward by it"
-        check_range("TotalTime(regrow=…)", self.regrow, least, 1, why)
         _check_form(self.form)
+        if self.form == "reward":
+            why = "a step spent elsewhere divides the reward by it"
+            check_range("TotalTime(regrow)", self.regrow, 1e-300, 1, why)
 
     @property
     def growth(self) -> Numbers:

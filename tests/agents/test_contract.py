@@ -1,7 +1,6 @@
 """Every agent obeys the contract of `wane.agents.common.contract`, and can be saved, loaded and played."""
 
 import dataclasses
-import json
 
 import jax
 import jax.numpy as jnp
@@ -12,8 +11,9 @@ import wane
 from wane.agents import Trained, forward_backward, load
 from wane.agents.common.contract import PLANNERS, missing_names
 from wane.agents.common.rollout import play
+from wane.agents.common.views import Sight
 from wane.agents.trained import AGENTS, agent_module
-from wane.files import DamagedFile, save_arrays
+from wane.files import DamagedFile, read_json, save_arrays, write_json
 from wane.worlds import make
 
 KEY = jax.random.key(0)
@@ -34,11 +34,15 @@ CONFIGS = {
     "td": dict(episodes=3),
     "gpi": {},
     "planner": dict(tolerance=0.5),
+    "laplacian": dict(sight=Sight("index"), features=3, hidden=(4,), epochs=1, horizon=3, walk="uniform"),
     "policy_iteration": dict(depletion=wane.Geometric(1.0)),
 }
 
 
 def config_of(name):
+    if name == "lambda_features":
+        base = dataclasses.replace(config_of("laplacian"), walk="policies")
+        return agent_module(name).Config(base=base, hidden=(4,), iterations=1, epochs=1)
     return TINY if name == "forward_backward" else agent_module(name).Config(**CONFIGS[name])
 
 
@@ -107,8 +111,8 @@ def test_another_world(tmp_path):
 
 
 def change(path, **changes):
-    content = json.loads(path.read_text())
-    path.write_text(json.dumps(content | changes))
+    """Writes other settings as if the agent had been saved with them."""
+    write_json(path, read_json(path) | changes, sealed=True)
 
 
 @pytest.mark.parametrize(
@@ -116,12 +120,16 @@ def change(path, **changes):
     [
         (lambda folder: (folder / "params.safetensors").unlink(), "params.safetensors is missing"),
         (lambda folder: (folder / "config.json").unlink(), "config.json is missing"),
-        (lambda folder: (folder / "config.json").write_text("{"), "config.json is damaged"),
-        (lambda folder: (folder / "config.json").write_text("[]"), "no usable 'format'"),
+        (lambda folder: (folder / "config.json").write_text("{"), "config.json cannot be read"),
+        (lambda folder: (folder / "config.json").write_text("[]"), "holds a list where a dict belongs"),
         (lambda folder: change(folder / "config.json", format=99), "has format 99"),
         (lambda folder: change(folder / "config.json", agent="os"), "unknown agent 'os'"),
         (lambda folder: change(folder / "config.json", config={"speed": 3}), "no setting 'speed'"),
-        (lambda folder: change(folder / "config.json", config={"epsilon": 7}), "epsilon must lie in"),
+        (
+            lambda folder: change(folder / "config.json", config={"epsilon": 7}),
+            "epsilon = 7: a probability",
+        ),
+        (lambda folder: flip(folder / "config.json"), "config.json (cannot be read|was changed)"),
         (lambda folder: flip(folder / "params.safetensors"), "checksum does not match"),
         (lambda folder: save_arrays(folder / "params.safetensors", {}), "was changed after it was saved"),
     ],

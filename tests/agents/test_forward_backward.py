@@ -299,12 +299,12 @@ def test_with_the_exact_representation_a_wrong_lam_costs_nothing_on_the_papers_t
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        (dict(discount=1.0, lam=1.0), "discount 1 with λ = 1 makes Φ infinite"),
-        (dict(discount=1.0, lam=np.array([0.5, 1.0])), "let every reward wear off"),
-        (dict(discount=1.0, condition="uniform"), "discount 1"),
-        (dict(lam=1.5), "fraction of a reward"),
-        (dict(epsilon=2.0), "it is a probability"),
-        (dict(condition="both"), "'both'"),
+        (dict(discount=1.0, lam=1.0), "discount = 1: a discount below 1 is needed, because Φ is infinite"),
+        (dict(discount=1.0, lam=np.array([0.5, 1.0])), "a discount below 1 is needed"),
+        (dict(discount=1.0, condition="uniform"), "discount = 1"),
+        (dict(lam=1.5), "lam = 1.5: a λ between 0 and 1 is needed"),
+        (dict(epsilon=2.0), "epsilon = 2: a probability between 0 and 1 is needed"),
+        (dict(condition="both"), 'condition = both: "nothing", "uniform" or "per state" is needed'),
     ],
 )
 def test_bad_settings_are_refused(settings, message):

@@ -27,6 +27,18 @@ def test_it_earns_the_optimum(name, timing):
         np.testing.assert_allclose(run(jnp.asarray(start)), best.values[start], atol=1e-9)
 
 
+def test_it_plans_with_rewards_that_grow_back():
+    """What it earns lies between the value of its plan and the bound above it, also on a coarse grid of memories."""
+    for depletion, grid in [(wane.TimeElapsed(0.5), None), (wane.EligibilityTrace(0.4, 0.7), 12)]:
+        world = make("corridor", horizon=12, depletion=depletion, timing="departure")
+        best = world.optimum(grid=grid)
+        start = int(np.argmax(world.start))
+        state = planner.init(KEY, world, planner.Config(grid=grid))
+        earned = float(play(KEY, world, planner.policy(state, world))[1].value)
+        assert best.values[start] - 1e-9 <= earned <= best.values[start] + best.error + 1e-9
+        assert (best.error == 0) == (grid is None)
+
+
 def test_no_sequence_of_actions_is_better():
     world = make("corridor", length=3, horizon=5, rewards=[1.0, 0.7], discount=0.9)
     moves, start = world.map.next_states(5), int(world.start.argmax())

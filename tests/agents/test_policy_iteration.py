@@ -104,5 +104,5 @@ def test_first_policies():
     assert likely.policy.tolist() == [RIGHT] * 3
     with pytest.raises(ValueError, match="the policy takes action 7"):
         init(KEY, world, Config(policy=[0, 7, 0]))
-    with pytest.raises(ValueError, match="timing is"):
+    with pytest.raises(ValueError, match='timing = never: "departure" or "arrival" is needed'):
         Config(timing="never")

@@ -118,13 +118,14 @@ def test_the_right_lambda_earns_the_most():
     world, lams = make("two-rooms"), jnp.repeat(jnp.array([0.0, 0.5, 1.0], jnp.float32), 8)
     keys = jnp.tile(jax.random.split(KEY, 8), 3)
     _, info = jax.jit(jax.vmap(lambda key, lam: train(key, world, Config(lam=lam))))(keys, lams)
-    tested = np.asarray(info.greedy).reshape(3, 8, 500)
-    assert np.array_equal(np.isfinite(tested), np.broadcast_to((np.arange(500) + 1) % 20 == 0, tested.shape))
-    late = tested[:, :, 419::20].mean((1, 2))
+    assert np.array_equal(info.evaluated_after, np.broadcast_to(np.arange(20, 501, 20), (24, 25)))
+    tested = np.asarray(info.greedy).reshape(3, 8, 25)
+    assert np.isfinite(tested).all(), "there is an entry for each evaluation, and no other"
+    late = tested[:, :, 20:].mean((1, 2))
     assert late[1] > late[0]
     assert late[1] > late[2]
     assert late[1] > 10.5
-    assert np.nanmax(tested) <= 11.3625
+    assert tested.max() <= 11.3625
 
 
 def test_in_parts_as_at_once():
@@ -136,10 +137,13 @@ def test_in_parts_as_at_once():
         state, info = part(state, first)
         infos.append(info)
     np.testing.assert_array_equal(state.phi, whole[0].phi)
-    for name in ("returns", "greedy"):
-        joined = np.concatenate([getattr(info, name) for info in infos])
-        np.testing.assert_array_equal(joined, getattr(whole[1], name))
-    assert np.flatnonzero(np.isfinite(whole[1].greedy)).tolist() == [9, 19]
+    np.testing.assert_array_equal(np.concatenate([info.returns for info in infos]), whole[1].returns)
+    greedy, after = (np.concatenate([info[i] for info in infos]) for i in (2, 1))
+    assert np.isfinite(greedy).tolist() == [False, True, False, True, False]
+    np.testing.assert_array_equal(greedy[np.isfinite(greedy)], whole[1].greedy)
+    np.testing.assert_array_equal(after[np.isfinite(greedy)], whole[1].evaluated_after)
+    assert whole[1].evaluated_after.tolist() == [10, 20]
+    assert train(KEY, world, config, state, first=8, episodes=13)[1].evaluated_after.tolist() == [10, 20]
 
 
 @pytest.mark.parametrize("depletion", [wane.TimeElapsed(0.5, 0.1), wane.EligibilityTrace(0.5, 0.9)], ids=repr)
@@ -180,11 +184,11 @@ def test_discount_is_the_worlds_unless_given():
 
 
 def test_refusals():
-    with pytest.raises(ValueError, match=r"lam\) must lie in \[0, 1\], got 1.5"):
+    with pytest.raises(ValueError, match="lam = 1.5: a λ between 0 and 1 is needed"):
         Config(lam=1.5)
-    with pytest.raises(ValueError, match="epsilon must lie in"):
+    with pytest.raises(ValueError, match="epsilon = .*: a probability between 0 and 1 is needed"):
         Config(epsilon=-0.1)
-    with pytest.raises(ValueError, match="step_size must lie in"):
+    with pytest.raises(ValueError, match="step_size = .*: a weight between 0 and 1 is needed"):
         Config(step_size=2.0)
     with pytest.raises(ValueError, match="for 3 sites"):
         q_lambda.train(KEY, make("two-rooms-7"), Config(lam=[0.5, 0.5]))

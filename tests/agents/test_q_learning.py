@@ -70,7 +70,7 @@ def test_where_nothing_wears_off_it_becomes_optimal_in_parts_as_at_once():
 
 
 def test_refusals():
-    with pytest.raises(ValueError, match="epsilon must lie in"):
+    with pytest.raises(ValueError, match="epsilon = .*: a probability between 0 and 1 is needed"):
         Config(epsilon=1.5)
-    with pytest.raises(ValueError, match="evaluate_every must lie in"):
+    with pytest.raises(ValueError, match="evaluate_every = 0: a whole number between 1 and 1,000,000 is needed"):
         Config(evaluate_every=0)

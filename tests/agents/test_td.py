@@ -189,7 +189,7 @@ def test_choices_have_their_chances():
 def test_refusals():
     with pytest.raises(TypeError, match="no TD target for Hyperbolic"):
         Config(depletion=wane.Hyperbolic(1.0))
-    with pytest.raises(ValueError, match='form is "state" or'):
+    with pytest.raises(ValueError, match='form = action: "state" or "state-action" is needed'):
         Config(form="action")
     with pytest.raises(ValueError, match="none with number 3"):
         train(KEY, GRID, Config(policy=3))

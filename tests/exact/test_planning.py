@@ -1,4 +1,5 @@
 import itertools
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -159,31 +160,111 @@ def test_toy_of_the_paper():
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
-        (dict(horizon=0), ValueError, "horizon is a number of rewards"),
+        (dict(horizon=0), ValueError, "horizon must be a whole number from 1 to 10000000, got 0"),
+        (dict(horizon=3.0), ValueError, "horizon must be a whole number .*, got 3.0"),
+        (dict(horizon=np.inf), ValueError, "horizon must be a whole number .*, got inf"),
+        (dict(horizon=np.nan), ValueError, "horizon must be a whole number .*, got nan"),
+        (dict(horizon="3"), ValueError, "horizon must be a whole number .*, got '3'"),
+        (dict(horizon=10**9, caps=10**10), ValueError, "horizon must be a whole number .*, got 1000000000"),
+        (dict(tolerance=np.inf), ValueError, "tolerance must be a finite number above 0, got inf"),
+        (dict(tolerance=np.nan), ValueError, "tolerance must be a finite number above 0, got nan"),
+        (dict(tolerance=0.0), ValueError, "tolerance must be a finite number above 0, got 0.0"),
         (dict(discount=1.0), ValueError, "without a horizon the discount must be below 1"),
         (dict(timing="later"), ValueError, "timing is"),
         (dict(rewards=[1.0]), ValueError, "one finite r̄ for each of the 2 sites"),
-        (dict(depletion=wane.TimeElapsed(0.5)), TypeError, "TimeElapsed remembers more"),
+        (dict(depletion=0.5), TypeError, "0.5 is no Depletion"),
         (dict(action_rewards=np.zeros((4, 2))), ValueError, "come with the arrival"),
         (dict(caps=0), ValueError, "caps are whole numbers"),
-        (dict(caps=10**10, horizon=10**9), ValueError, "4 states are 4 pairs, too many for 999999999 steps"),
+        (dict(grid=8), ValueError, "grid is for rewards that grow back"),
+        (dict(depletion=wane.TimeElapsed(0.5), caps=8), ValueError, "caps are largest visit counts"),
+        (dict(depletion=wane.TimeElapsed(0.5), grid=2.5), ValueError, "grid must be a whole number from 4 on, got 2.5"),
         (
-            dict(caps=30_000, horizon=30_000),
+            dict(caps=30_000, horizon=30_000, discount=1.0),
             ValueError,
-            "4 states × 30001 counts × 30001 counts are 3.6e.09 pairs, too many",
+            r"the optimal policy needs about 3.4 GiB of memory \(4 states × 30001 levels × 29999 steps × 1 byte\), and "
+            "the limit is 1.0 GiB: raise `tolerance`",
         ),
-        (dict(discount=1 - 1e-9), ValueError, "visits ahead: give a horizon"),
+        (
+            dict(discount=1 - 1e-9),
+            ValueError,
+            r"looks .* visits ahead, and 1e\+07 are the most: give a \(shorter\) horizon",
+        ),
         (
             dict(sites=list(range(4)), rewards=[1.0] * 4, depletion=wane.Hyperbolic(1.0), discount=0.99),
             ValueError,
-            "too many",
+            "the optimum needs about .* and the limit is 1.0 GiB",
+        ),
+        (
+            dict(sites=list(range(4)), rewards=[1.0] * 4, depletion=wane.TimeElapsed(0.5), grid=200),
+            ValueError,
+            r"\(4 states × \(200 levels\)\^4 × 8 bytes × 2 arrays\), and the limit is 1.0 GiB: .* a smaller `grid`",
         ),
     ],
 )
 @pytest.mark.usefixtures("unchecked_types")
-def test_refusals(change, error, message):
+def test_refusals(change, error, message, monkeypatch):
+    monkeypatch.setenv("WANE_MEMORY_GIB", "1")
     settings = dict(rewards=[1.0, 2.0], depletion=wane.Geometric(0.5), discount=0.9, sites=[0, 1])
     settings.update(change)
     rewards, depletion = settings.pop("rewards"), settings.pop("depletion")
     with pytest.raises(error, match=message):
         wane.optimum(random_mdp(0), rewards, depletion, **settings)
+
+
+def ring(n):
+    states = np.arange(n)
+    return wane.MDP(np.stack([(states + 1) % n, (states - 1) % n], axis=1))
+
+
+def test_many_sites_that_need_no_counts():
+    """NumPy's arrays have at most 64 axes, but any number of sites may pay for ever, or nothing."""
+    best = wane.optimum(ring(70), np.ones(70), wane.Geometric(1.0), discount=0.9)
+    np.testing.assert_allclose(best.values, 10.0, atol=1e-5)
+    assert best.caps == (0,) * 70
+    rewards = np.zeros(70)
+    rewards[[3, 40]] = 1.0, 2.0
+    few = wane.optimum(ring(70), rewards[[3, 40]], wane.Geometric(0.5), discount=0.9, sites=[3, 40])
+    many = wane.optimum(ring(70), rewards, wane.Geometric(0.5), discount=0.9)
+    np.testing.assert_allclose(many.values, few.values, atol=2e-6)
+    visits = np.zeros(70, int)
+    visits[3] = 2
+    assert many.action(5, visits) == few.action(5, [2, 0])
+
+
+def test_what_is_too_large_is_refused_before_it_is_computed(monkeypatch):
+    """The curve of a site is made once for all sites, and not as a table (visits, sites)."""
+    monkeypatch.setenv("WANE_MEMORY_GIB", "0.1")
+    tracemalloc.start()
+    try:
+        with pytest.raises(ValueError, match="needs about .* of memory .*, and the limit is 0.1 GiB"):
+            wane.optimum(ring(100), np.ones(100), wane.Geometric(0.5), discount=1.0, horizon=200_000)
+        with pytest.raises(ValueError, match="needs about .* of memory .*, and the limit is 0.1 GiB"):
+            wane.optimum(ring(100), np.ones(100), wane.Geometric(np.full(100, 0.5)), discount=0.9999)
+        assert tracemalloc.get_traced_memory()[1] < 50e6
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    ("query", "message"),
+    [
+        ((-1, [0]), "state must be a whole number from 0 to 3, got -1"),
+        ((4, [0]), "state must be a whole number from 0 to 3, got 4"),
+        ((1.5, [0]), "state must be a whole number from 0 to 3, got 1.5"),
+        ((0, [-1]), "no visits lead to a memory of"),
+        ((0, [0.5]), "no visits lead to a memory of"),
+        ((0, [np.nan]), "a finite number for each of the 1 sites"),
+        ((0, [0, 0]), "a finite number for each of the 1 sites"),
+        ((0, [0], -1), "time must be a whole number from 0 to 2, got -1"),
+        ((0, [0], 3), "time must be a whole number from 0 to 2, got 3"),
+    ],
+)
+@pytest.mark.usefixtures("unchecked_types")
+def test_queries_out_of_range(query, message):
+    settings = dict(discount=0.9, sites=[0])
+    best = wane.optimum(random_mdp(0), [1.0], wane.Geometric(0.5), horizon=4, **settings)
+    assert best.action(3, [1000], 2) in (0, 1)
+    with pytest.raises(ValueError, match=message):
+        best.action(*query)
+    endless = wane.optimum(random_mdp(0), [1.0], wane.Geometric(0.5), **settings)
+    assert endless.action(0, [0], 10**9) == endless.action(0, [0])

@@ -117,6 +117,85 @@ def test_return_laws():
     assert law.omitted <= 1e-3
 
 
+def test_very_many_visits():
+    """Near discount 1 more than 4,096 visits count. They are summed along a line of memories, without a table."""
+    kernel, curve = CHAINS["mixing"], wane.Hyperbolic(1.0)
+    closed = wane.representation(kernel, curve, discount=0.9992, sites=[0, 3])
+    chain = wane.representation(kernel, Through(curve), discount=0.9992, sites=[0, 3])
+    assert 0 < chain.truncation <= 1e-6
+    assert np.abs(chain.matrix - closed.matrix).max() <= chain.truncation + 1e-9
+
+
+class Slow(wane.Depletion):
+    """Counts the steps since the last visit, up to twenty, and a visit undoes only half of them: 21 memories."""
+
+    def initial(self, shape=()):
+        return np.full(shape, 20)
+
+    def worth(self, memory):
+        return memory / 20
+
+    def visit(self, memory):
+        return memory // 2
+
+    def wait(self, memory):
+        return np.minimum(memory + 1, 20)
+
+
+def test_tables_of_waits_are_made_in_parts(monkeypatch):
+    """They have memories × return times entries, which can be more than the memory of the machine holds."""
+    settings = dict(discount=0.9, sites=[0, 3])
+    for depletion in (Slow(), Through(wane.TimeElapsed(0.5)), Through(wane.Geometric(0.5))):
+        whole = wane.representation(CHAINS["mixing"], depletion, **settings)
+        for module in (wane.exact.renewal, wane.exact.lines):
+            monkeypatch.setattr(module, "AT_ONCE", 300)
+        parts = wane.representation(CHAINS["mixing"], depletion, **settings)
+        monkeypatch.undo()
+        np.testing.assert_allclose(parts.matrix, whole.matrix, rtol=1e-12)
+    exact = wane.patch_representation(CHAINS["mixing"], [[0], [3]], Slow(), discount=0.9)
+    assert exact.truncation == 0
+    slow = wane.representation(CHAINS["mixing"], Slow(), **settings)
+    np.testing.assert_allclose(slow.matrix, exact.matrix, atol=1e-6)
+
+
+def test_sites_share_a_line_or_have_their_own():
+    """One parameter for all sites, one for each, and sites that were visited differently give the same numbers."""
+    kernel, memory = CHAINS["mixing"], wane.TimeElapsed(0.5).initial((5,))._replace(visits=np.array([0, 2, 2, 1, 0]))
+    shared = wane.representation(kernel, wane.TimeElapsed(0.5), discount=0.9)
+    own = wane.representation(kernel, wane.TimeElapsed(np.full(5, 0.5)), discount=0.9)
+    np.testing.assert_allclose(shared.matrix, own.matrix, atol=2e-6)
+    np.testing.assert_allclose(shared.at(memory), own.at(memory), atol=2e-6)
+    alone = wane.representation(kernel, wane.TimeElapsed(0.5), discount=0.9, sites=[1])
+    here = wane.TimeElapsed(0.5).initial((1,))._replace(visits=np.array([2]))
+    np.testing.assert_allclose(shared.at(memory)[:, 1], alone.at(here)[:, 0], atol=2e-6)
+
+
+def test_work_that_would_take_too_long():
+    with pytest.raises(ValueError, match=r"TimeElapsed would be summed over \d+ visits × \d+ return times"):
+        wane.representation(CHAINS["mixing"], wane.TimeElapsed(0.5), discount=1 - 1e-8)
+
+
+@pytest.mark.parametrize("tolerance", [0.0, -1.0, np.inf, np.nan])
+def test_tolerances_that_are_none(tolerance):
+    with pytest.raises(ValueError, match="tolerance must be a finite number above 0"):
+        renewal_representation(KERNEL, wane.TimeElapsed(0.5), discount=0.9, tolerance=tolerance)
+    with pytest.raises(ValueError, match="tolerance must be a finite number above 0"):
+        wane.iterate(KERNEL, 0.5, discount=0.9, tolerance=tolerance)
+
+
+class Moody(Meadow):
+    """A visit forgets the wait before it, but only if that was short."""
+
+    def visit(self, memory):
+        return np.where(memory < 0.9, 0.3, 0.5)
+
+
+def test_a_visit_that_forgets_short_waits_only():
+    depletion = Moody(0.5, 0.3)
+    exact = wane.representation(KERNEL, depletion, discount=0.5, sites=[1])
+    np.testing.assert_allclose(exact.matrix[:, 0], forward_sum(KERNEL, depletion, 0.5, 1, steps=21), atol=3e-6)
+
+
 class Rambling(wane.Depletion):
     """Remembers too much: two real numbers."""
 

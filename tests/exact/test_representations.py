@@ -297,3 +297,14 @@ def test_user_written_registration():
 
     known = wane.representation(KERNEL, Forever(), discount=0.8, sites=[1])
     assert isinstance(known, Occupancy)
+
+
+def test_visits_below_zero_and_actions_that_do_not_exist():
+    phi = wane.lambda_representation(KERNEL, 0.5, discount=0.9)
+    mdp = wane.MDP(np.stack([KERNEL, KERNEL], axis=1))
+    for query in (phi.at, lambda m: phi.values(np.ones(5), m), lambda m: phi.q_values(mdp, np.ones(5), m)):
+        with pytest.raises(ValueError, match="the memory of Geometric is a number of visits from 0 on"):
+            query(np.array([0, -2, 1, 0, 0]))
+    for action in (-1, 2):
+        with pytest.raises(ValueError, match=f"there is no action {action}: actions are numbered 0 to 1"):
+            mdp.action(action)

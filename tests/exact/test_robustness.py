@@ -7,7 +7,6 @@ import pytest
 from scipy import sparse
 
 import wane
-from chains import CHAINS
 
 KERNEL = np.array([[0.5, 0.5, 0], [0, 0.5, 0.5], [0.5, 0, 0.5]])
 REWARDS = np.array([0.0, 1.0, 2.0])
@@ -19,6 +18,52 @@ def test_steep_power_laws(p):
     for x in (0.0, 0.5, 0.99):
         exact = ((1.0 + n) ** -p * x**n).sum()
         np.testing.assert_allclose(wane.PowerLaw(p).generating_function(x), exact, rtol=1e-12)
+
+
+@pytest.mark.parametrize("k", [0.0, 5e-324, 1e-300, 1e300, 1e308, np.finfo(float).max])
+def test_extreme_hyperbolic_curves(k):
+    """Without warnings, which are errors here: k · n may overflow."""
+    curve = wane.Hyperbolic(k)
+    np.testing.assert_allclose(curve.worth(np.array([0, 1, 2**62])), [1.0, 1 / (1 + k), float(k < 1)], atol=1e-270)
+    sr, fr = (wane.lambda_representation(KERNEL, lam, discount=0.9).matrix for lam in (1.0, 0.0))
+    for kernel in (KERNEL, jnp.asarray(KERNEL))[: 1 + (k == 1e308)]:
+        phi = wane.representation(kernel, curve, discount=0.9)
+        np.testing.assert_allclose(phi.matrix, sr if k < 1 else fr, rtol=1e-12)
+        np.testing.assert_allclose(
+            phi.values(REWARDS, np.ones(3, int)), (sr if k < 1 else 0 * sr) @ REWARDS, atol=1e-12
+        )
+
+
+def test_curves_in_32_bits_give_no_warnings():
+    """Warnings are errors here: no constant of the curves may be too large for 32 bits."""
+    with jax.enable_x64(False):
+        counts = jnp.arange(3)
+        np.testing.assert_allclose(wane.Hyperbolic(2.0).worth(counts), [1, 1 / 3, 1 / 5], rtol=1e-6)
+        elapsed = wane.TimeElapsed(0.5).initial((3,))._replace(visits=counts, steps=jnp.ones(3, int))
+        np.testing.assert_allclose(wane.TimeElapsed(0.5).worth(elapsed), [1, 0.5, 0.25], rtol=1e-6)
+        total = wane.Hyperbolic(2.0).generating_function(jnp.float32(0.5))
+        np.testing.assert_allclose(total, wane.Hyperbolic(2.0).generating_function(0.5), rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("depletion", "alike"),
+    [
+        (wane.Geometric(5e-324), wane.Geometric(0.0)),
+        (wane.FirstVisits(10**18), wane.Geometric(1.0)),
+        (wane.FirstVisits(1e308), wane.Geometric(1.0)),
+        (wane.PowerLaw(1e308), wane.Geometric(0.0)),
+        (wane.TimeElapsed(0.5, rate=1e-300), wane.Geometric(0.0)),
+        (wane.TimeElapsed(0.5, rate=1e308), wane.Geometric(1.0)),
+        (wane.EligibilityTrace(1.0, 1.0), wane.Geometric(1.0)),
+        (wane.EligibilityTrace(1.0, 5e-324), wane.Geometric(1.0)),
+        (wane.TotalTime(5e-324, 1.0), wane.Geometric(0.0)),
+        (wane.TotalTime(1.0, 1.0), wane.Geometric(1.0)),
+    ],
+    ids=repr,
+)
+def test_extreme_parameters(depletion, alike):
+    found, expected = (wane.representation(KERNEL, each, discount=0.9).matrix for each in (depletion, alike))
+    np.testing.assert_allclose(found, expected, atol=2e-6)
 
 
 def test_first_visits_are_whole_and_have_gradients_where_nothing_returns():
@@ -64,9 +109,12 @@ def test_rows_within_tolerance_are_scaled():
             np.testing.assert_allclose(sr.sum(1), 1e9, rtol=1e-5)
 
 
-def test_too_near_to_one_is_refused():
-    with pytest.raises(wane.InaccurateSolve):
-        wane.successor_representation(CHAINS["mixing"], discount=1 - 1e-14)
+def test_too_near_to_one_is_refused_where_elimination_would_take_too_long():
+    n = 5000
+    walk = sparse.diags_array([np.full(n - 1, 0.5), np.full(n - 1, 0.5)], offsets=[-1, 1]).tolil()
+    walk[0, 0] = walk[-1, -1] = 0.5
+    with pytest.raises(wane.InaccurateSolve, match=r"goes on for 1\.0e\+12 discounted steps.*a smaller discount"):
+        wane.successor_representation(walk.tocsr(), discount=1 - 1e-12, sites=[7])
 
 
 def test_the_callers_arrays_are_left_alone_and_not_watched():
@@ -202,7 +250,7 @@ MDP = wane.MDP(np.stack([KERNEL, KERNEL[::-1]], axis=1))
         (
             lambda: wane.optimum(MDP, [1.0], wane.Geometric(0.5), discount=0.9, sites=[0], horizon=3).action(0, [0, 0]),
             ValueError,
-            "a count from 0 on for each of the 1 sites",
+            "a finite number for each of the 1 sites",
         ),
         (
             lambda: wane.optimum(MDP, [1.0], wane.Geometric(0.5), discount=0.9, sites=[0], horizon=1).action(0, [0]),

@@ -11,7 +11,7 @@ from wane.exact.graph import graph_shape
 from wane.exact.solve import BandedLU, DenseLU, InaccurateSolve, Krylov, SparseLU, solve
 from wane.exact.system import System
 
-METHODS = ["dense", "banded", "sparse", "krylov", SparseLU(single=True)]
+METHODS = ["dense", "banded", "sparse", "krylov", "elimination", SparseLU(single=True)]
 
 
 def normalised(weights):

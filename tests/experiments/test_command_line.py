@@ -8,13 +8,13 @@ import pytest
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ("run gpi-tabular --shown 100", "states 0 to 67"),
-        ("run lambda-vs-gamma --fine -1", "fine must be finite and not below 0"),
+        ("run gpi-tabular --shown 100", "--shown 100: a state of FourRooms between 0 and 67 is needed"),
+        ("run lambda-vs-gamma --fine -1", "--fine -1: a number between 1e-12 and 1,000,000 is needed"),
     ],
 )
 def test_mistakes_are_named_in_one_line(command, tmp_path, words, message):
     status, _, errors = command(*words.split(), "--out", tmp_path)
-    assert status == 1
+    assert status == 2
     assert message in errors
     assert "Traceback" not in errors
 

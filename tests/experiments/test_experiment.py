@@ -36,7 +36,7 @@ def test_the_registry_is_one_list():
 
 
 def test_unknown_names_are_refused_with_those_there_are():
-    with pytest.raises(ValueError, match=r"unknown experiment 'q_lambda': there are diminishing, .*q-lambda"):
+    with pytest.raises(ValueError, match=r"unknown experiment 'q_lambda': did you mean 'q-lambda'\? There are dimin"):
         find("q_lambda")
     with pytest.raises(ValueError, match=r"No module named 'no_such'.*PYTHONPATH"):
         find("no_such.module")
@@ -75,7 +75,7 @@ def test_settings_of_nested_dataclasses_have_dotted_names():
 
 
 def test_settings_that_the_experiment_chooses_are_refused_with_those_to_change_instead():
-    with pytest.raises(ValueError, match=r"agent.lam is set by the experiment itself: change lambdas instead"):
+    with pytest.raises(ValueError, match=r"agent.lam = 0.7: the experiment sets this itself; change lambdas instead"):
         Nested(agent=Config(lam=0.7))
 
 
@@ -100,11 +100,11 @@ class Checked(Seeded):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"seeds": 0}, "seeds is a whole number from 1 on, got 0"),
-        ({"seeds": -1}, "seeds must be finite and not below 0, got -1"),
-        ({"rate": float("nan")}, "rate must be finite"),
-        ({"lambdas": (0.0, float("inf"))}, "lambdas must be finite"),
-        ({"lambdas": ()}, "lambdas is empty: give at least one value"),
+        ({"seeds": 0}, "seeds = 0: a whole number between 1 and 1,000,000 is needed"),
+        ({"seeds": -1}, "seeds = -1: a whole number between 1 and 1,000,000 is needed"),
+        ({"rate": float("nan")}, "rate = nan: a number of at least 0 is needed"),
+        ({"lambdas": (0.0, float("inf"))}, "lambdas = .*: a number of at least 0 is needed, not inf"),
+        ({"lambdas": ()}, "lambdas = .*: at least one value is needed"),
     ],
 )
 def test_settings_are_checked(changes, message):

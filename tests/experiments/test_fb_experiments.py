@@ -13,9 +13,10 @@ from wane.agents.planner import follow, plan
 from wane.agents.trained import load
 from wane.experiments import LEARNED, find
 from wane.experiments.common import episodes
-from wane.experiments.contract import Loop, seed_keys
+from wane.experiments.contract import Loop, join, seed_keys
 from wane.experiments.networks import fb_lambda_table, fb_zero_shot, mvt, training
 from wane.experiments.networks.fb_learn_lambda import estimates
+from wane.runs import SavingLoop
 from wane.worlds import make
 
 AGENT = {"dimension": 6, "width": 8, "depth": 1, "batch": 16, "schedule": Schedule(2, 2, 1, 2)}
@@ -43,13 +44,22 @@ KEPT = {
 
 
 @pytest.fixture(scope="module")
-def tiny():
-    """Settings and tables of an experiment and the agents that it kept, computed once."""
+def checkpoints(tmp_path_factory):
+    """The folder with the checkpoints of all experiments."""
+    return tmp_path_factory.mktemp("checkpoints")
+
+
+@pytest.fixture(scope="module")
+def tiny(checkpoints):
+    """Settings and tables of an experiment and the agents that it kept, computed once, with a checkpoint of each loop.
+
+    Compiling takes most of the time, so the test of resuming shares these runs.
+    """
     done = {}
 
     def compute(name):
         if name not in done:
-            quick, loop = find(name).quick, Loop()
+            quick, loop = find(name).quick, SavingLoop(checkpoints / name, "print", seconds=0)
             agent = dataclasses.replace(quick.agent, **AGENT)
             settings = dataclasses.replace(quick, seeds=2, agent=agent, **FEWER[name])
             done[name] = settings, find(name).tables(settings, loop), loop.kept
@@ -76,6 +86,20 @@ def test_tables_claims_and_pictures(name, tiny, tmp_path):
         film(tmp_path / "film.gif")
         assert (tmp_path / "film.gif").read_bytes().startswith(b"GIF8")
     assert bool(films) == (name != "fb-zero-shot")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", LEARNED)
+def test_a_run_that_was_killed_after_learning_goes_on(name, tiny, checkpoints):
+    """Its checkpoints are finished, its tables were not written: nothing is learned again, and the tables are equal."""
+    experiment, (settings, tables, kept), told = find(name), tiny(name), []
+    loop = SavingLoop(checkpoints / name, "print", report=lambda *words: told.append(words))
+    again = join({}, [experiment.seeded_tables(settings, experiment.seeds(settings), loop)])
+    assert told
+    assert all(done == total for _, done, total, _ in told)
+    assert list(loop.kept) == list(kept)
+    for table, found in again.items():
+        pd.testing.assert_frame_equal(found, tables[table])
 
 
 @pytest.mark.slow

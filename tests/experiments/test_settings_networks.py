@@ -5,6 +5,7 @@ Nearly all of the time goes into compiling, so each run changes several settings
 
 import dataclasses
 import io
+import re
 from typing import Any
 
 import jax
@@ -125,7 +126,10 @@ def quick_compilation():
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("quick_compilation")
-@pytest.mark.parametrize(("name", "changes", "missing"), CASES)
+@pytest.mark.parametrize(
+    ("name", "changes", "missing"),
+    [pytest.param(*case, marks=[pytest.mark.fuzz] if i % 2 else []) for i, case in enumerate(CASES)],
+)
 def test_claims_say_what_the_settings_leave_out(name, changes, missing):
     records = compute(name, toy(name, **changes))
     for claim, reason in missing.items():
@@ -147,27 +151,35 @@ def test_every_setting_is_changed_or_refused(name):
     assert {"seeds", *accepted, *refused, *changed} == flat(toy(name)).keys()
     assert refused.keys() == find(name).quick.SET_BY_EXPERIMENT.keys()
     for setting, reason in refused.items():
-        assert f"{setting} is set by the experiment itself: change" in reason
+        assert re.match(rf"{setting} = .*: the experiment sets this itself; change .* instead", reason)
 
 
 @pytest.mark.parametrize(
     ("name", "changes", "message"),
     [
-        ("fb-lambda-table", {"agent.lam": 0.2}, "agent.lam is set by the experiment itself: change agents instead"),
+        (
+            "fb-lambda-table",
+            {"agent.lam": 0.2},
+            "agent.lam = 0.2: .*; change agents instead",
+        ),
         ("fb-lambda-table", {"agent.discount": 1.0}, "Φ is infinite without discounting"),
-        ("fb-lambda-table", {"agents": (0.5, 0.5)}, "agents lists a value twice"),
+        ("fb-lambda-table", {"agents": (0.5, 0.5)}, "agents = .*: different values are needed, but 0.5 is given twice"),
         ("fb-lambda-table", {"worlds": (1.5,)}, "1.5"),
-        ("fb-learn-lambda", {"agent.discount": 1.0}, "agent.discount must be below 1"),
-        ("fb-asymmetric", {"agent.width": 0}, "agent.width is a whole number from 1 on"),
-        ("fb-asymmetric", {"agent.schedule.epochs": 0}, "agent.schedule.epochs is a whole number from 1 on"),
-        ("fb-asymmetric", {"agent.memory": 2}, "raise agent.memory"),
-        ("fb-asymmetric", {"agent.learning_rate": float("nan")}, "agent.learning_rate must be finite"),
-        ("mvt", {"agent.horizon": 1}, "agent.horizon must be 2 or more"),
+        ("fb-learn-lambda", {"agent.discount": 1.0}, "agent.discount = 1: a discount below 1 is needed"),
+        ("fb-asymmetric", {"agent.width": 0}, "width = 0: a whole number between 1 and 100,000 is needed"),
+        ("fb-asymmetric", {"agent.schedule.epochs": 0}, "epochs = 0: a whole number between 1 and 1,000,000 is needed"),
+        (
+            "fb-asymmetric",
+            {"agent.memory": 2},
+            "memory = 2: at least 3 is needed, because",
+        ),
+        ("fb-asymmetric", {"agent.learning_rate": float("nan")}, "learning_rate = nan: a number above 0"),
+        ("mvt", {"agent.horizon": 1}, "agent.horizon = 1: at least 2 is needed"),
         ("mvt", {"lam": 1.0}, "Φ is infinite without discounting"),
-        ("mvt", {"distances": (9,)}, "distance between patches is 1 to 6"),
+        ("mvt", {"distances": (9,)}, r"distances = \(9\): a whole number between 1 and 6 is needed"),
         ("mvt", {"agent.discount": 0.9}, "change discounts instead"),
-        ("fb-zero-shot", {"lambdas": (0.5,)}, "must end with 1"),
-        ("fb-zero-shot", {"lasting": 1.5}, "lasting is a share"),
+        ("fb-zero-shot", {"lambdas": (0.5,)}, "a 1 is needed at the end"),
+        ("fb-zero-shot", {"lasting": 1.5}, "lasting = 1.5: a share between 0 and 1 is needed"),
     ],
 )
 def test_settings_that_make_no_sense_are_refused(name, changes, message):

@@ -33,6 +33,13 @@ def test_the_interval_agrees_with_scipy(statistic):
     assert [ours.low, ours.high] == pytest.approx([theirs.low, theirs.high], abs=0.06)
 
 
+@pytest.mark.parametrize("statistic", [np.mean, interquartile_mean])
+def test_all_resamples_at_once_are_the_same_as_one_by_one(statistic):
+    scores = np.random.default_rng(4).normal(size=(12, 3))
+    one_by_one = bootstrap(scores, lambda sample: statistic(sample), resamples=200)
+    assert bootstrap(scores, statistic, resamples=200) == pytest.approx(one_by_one, rel=1e-12)
+
+
 def test_the_interval_covers_the_truth_as_often_as_it_says():
     random = np.random.default_rng(0)
     covered = [bootstrap(random.normal(1.0, 1.0, 40), resamples=400) for _ in range(300)]

@@ -87,7 +87,7 @@ def watch(chunk: int | str) -> None:
 
 
 def draw(settings: Sample, tables: Tables) -> Figure:
-    figure = Figure()
+    figure = Figure(figsize=(2, 1.5))
     figure.subplots().plot(tables["walks"]["at"])
     return figure
 
@@ -97,6 +97,10 @@ def drifts(settings: Sample, tables: Tables) -> Finding:
     last = walks[walks["chunk"] == settings.chunks - 1]["at"]
     expected = tables["expected"]["at"].iloc[-1]
     return Finding(bool(last.mean() > 0), last.mean(), (last.min(), last.max()), f"{expected:.1f} is expected")
+
+
+GIF = bytes.fromhex("47494638396101000100800000000000ffffff2c00000000010001000002024401003b")
+"""A film of one picture with one pixel."""
 
 
 EXPERIMENT = Experiment(
@@ -110,5 +114,5 @@ EXPERIMENT = Experiment(
     seeded=seeded,
     draw=draw,
     claims=(Claim("drifts", "Walks end above where they began.", drifts),),
-    films=lambda settings, tables: {"a film": lambda path: Path(path).write_bytes(b"GIF89a")},
+    films=lambda settings, tables: {"a film": lambda path: Path(path).write_bytes(GIF)},
 )

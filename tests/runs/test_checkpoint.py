@@ -147,3 +147,41 @@ def test_a_failing_write_leaves_what_was_there(tmp_path):
         write(path, fill)
     assert path.read_text() == '{\n  "a": 1\n}\n'
     assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize(
+    "note",
+    [
+        *({"done": value} for value in (-1, 2, 4, 10**12, 10**400, 3.0, True, "3", None, [])),
+        *({"seconds": value} for value in (-1, float("nan"), float("inf"), 10**400, "1", None)),
+        *({"kinds": value} for value in ({}, [], 7, {"a": "jax"}, {"a": "number", "b/count": "jax"}, None)),
+        {"kinds": {"a": "pickle", "b/count": "numpy", "b/flags": "numpy", "c": "number", "d": "numpy"}},
+        {"kinds": {"a": "number", "b/count": "numpy", "b/flags": "numpy", "c": "number", "d": "numpy"}},
+    ],
+    ids=str,
+)
+def test_a_crafted_checkpoint_is_refused(tmp_path, note):
+    """The checksum fits, but the note tells nonsense."""
+    checkpoint = saved(tmp_path)
+    arrays, about = load_arrays(checkpoint.path)
+    save_arrays(checkpoint.path, arrays, about | note)
+    with pytest.raises(CheckpointError, match=r"walk.safetensors .*without --resume"):
+        checkpoint.load(TREE)
+
+
+@pytest.mark.parametrize("names", [["x", "x/y"], ["x/y", "x"]])
+def test_outputs_that_cannot_be_nested_are_refused(tmp_path, names):
+    checkpoint = saved(tmp_path)
+    arrays, about = load_arrays(checkpoint.path)
+    odd = {f"outputs/{name}": np.zeros(3) for name in names}
+    save_arrays(checkpoint.path, {name: array for name, array in arrays.items() if "outputs" not in name} | odd, about)
+    with pytest.raises(CheckpointError, match="damaged"):
+        checkpoint.load(TREE)
+
+
+@pytest.mark.parametrize("place", ["folder", "link"])
+def test_what_is_no_file_is_refused(tmp_path, place):
+    checkpoint = Checkpoint(tmp_path, "walk", "print")
+    checkpoint.path.mkdir() if place == "folder" else checkpoint.path.symlink_to(tmp_path / "nowhere")
+    with pytest.raises(CheckpointError, match="walk.safetensors is (damaged|missing)"):
+        checkpoint.load(TREE)

@@ -75,6 +75,12 @@ def test_a_finished_loop_comes_back_as_it_ended(tmp_path):
     assert np.array_equal(values, state["at"])
 
 
+def test_a_checkpoint_of_more_chunks_than_there_are_is_refused(tmp_path):
+    SavingLoop(tmp_path, "print")("walk", walk, start(), CHUNKS)
+    with pytest.raises(CheckpointError, match=f"tells of {CHUNKS} chunks, and there are 2: start over"):
+        SavingLoop(tmp_path, "print")("walk", walk, start(), 2)
+
+
 def test_outputs_are_nested_dictionaries_with_and_without_saving(tmp_path):
     _, plain = Loop()("walk", walk, start(), CHUNKS)
     _, saved = SavingLoop(tmp_path, "print")("walk", walk, start(), CHUNKS)

@@ -14,8 +14,9 @@ import pandas as pd
 import pytest
 from rich.console import Console
 
-from runs.sample import EXPERIMENT, Kept, Sample, Walker
-from wane.experiments.contract import Experiment, changed, flat
+from runs.sample import EXPERIMENT, GIF, Kept, Sample, Walker
+from wane import report
+from wane.experiments.contract import Claim, Experiment, Finding, changed, flat
 from wane.files import load_arrays
 from wane.runs import CheckpointError, Launcher, Run, run_all
 from wane.runs.run import LONGEST, folder_name
@@ -123,17 +124,26 @@ def test_resume_leaves_alone_what_is_done(tmp_path, log):
     assert computed(log) == WHOLE + WHOLE
 
 
-@pytest.mark.parametrize("file", ["walks.parquet", "claims.json", "agents/walker-0/params.safetensors"])
-def test_results_that_were_changed_are_not_already_there(tmp_path, log, file):
+FILES = [
+    *("walks.parquet", "claims.json", "run.json", "figure.png", "film-0.gif"),
+    *("agents/walker-0/params.safetensors", "agents/walker-0/config.json"),
+]
+
+
+@pytest.mark.parametrize("file", FILES)
+@pytest.mark.parametrize(
+    "harm", [lambda content: content[:-10], lambda content: content[:-20] + bytes([content[-20] ^ 1]) + content[-19:]]
+)
+def test_results_that_were_changed_are_not_already_there(tmp_path, log, file, harm):
     each = one(tmp_path)
     run_all([each])
     path = each.folder.path / file
     content = path.read_bytes()
-    path.write_bytes(content[:-10])
+    path.write_bytes(harm(content))
     assert not each.is_done()
     run_all([each], resume=True)
     assert computed(log) == WHOLE  # what is needed is in the checkpoint
-    assert path.read_bytes() == content
+    assert file == "run.json" or path.read_bytes() == content
     assert each.is_done()
 
 
@@ -223,12 +233,101 @@ def variant(monkeypatch, **changes) -> None:
         monkeypatch.setattr(f"wane.runs.{place}.find", lambda name: experiment)
 
 
+class Odd(Exception):
+    """An error without a message."""
+
+
+def fails(error: Exception):
+    def function(*words):
+        raise error
+
+    return function
+
+
+@pytest.mark.parametrize(
+    "error", [ZeroDivisionError("division by zero"), KeyError(0.5), RuntimeError("one\ntwo"), Odd()]
+)
+def test_tables_are_published_whatever_a_claim_does(tmp_path, monkeypatch, error):
+    claims = (Claim("broken", "It cannot be tested.", fails(error)), *EXPERIMENT.claims)
+    variant(monkeypatch, claims=claims)
+    each = one(tmp_path, chunks=2)
+    run_all([each])
+    broken, drifts = json.loads((each.folder.path / "claims.json").read_text())
+    assert (broken["verdict"], broken["estimate"]) == ("not tested", None)
+    assert broken["detail"].startswith(f"The test of the claim failed: {type(error).__name__}")
+    assert "\n" not in broken["detail"]
+    assert drifts["verdict"] in ("holds", "fails")
+    assert len(tables(each)["walks"]) == 6
+    (shown,) = report.collect(tmp_path)
+    assert shown.problems == ()
+    assert "The test of the claim failed" in report.build([shown], [])
+    monkeypatch.setenv("WANE_DEBUG", "1")
+    with pytest.raises(type(error)):
+        run_all([one(tmp_path, chunks=3)])
+
+
+def test_a_claim_that_divides_zero_by_zero_is_not_tested(tmp_path, monkeypatch):
+    """A score at a tiny size may be 0 / 0."""
+    finding = Finding(False, float("nan"), None, "of 0 episodes")
+    variant(monkeypatch, claims=(Claim("ratio", "It is a ratio.", lambda *_: finding),))
+    each = one(tmp_path, chunks=1)
+    run_all([each])
+    (claim,) = json.loads((each.folder.path / "claims.json").read_text())
+    assert (claim["verdict"], claim["estimate"]) == ("not tested", None)
+    assert claim["detail"].endswith("leave nothing to divide by. of 0 episodes")
+
+
+@pytest.mark.parametrize(
+    ("changes", "failures", "missing"),
+    [
+        ({"draw": fails(KeyError(0.5))}, {"figure": "KeyError: 0.5"}, {"figure.png", "figure.svg"}),
+        (
+            {"draw": lambda *_: None},
+            {"figure": "AttributeError: 'NoneType' object has no"},
+            {"figure.png", "figure.svg"},
+        ),
+        ({"films": fails(ValueError("no films"))}, {"films": "ValueError: no films"}, {"film-0.gif"}),
+        (
+            {"films": lambda *_: {"a film": fails(ValueError("dark")), "another": lambda path: path.write_bytes(GIF)}},
+            {"film 'a film'": "ValueError: dark"},
+            {"film-0.gif"},
+        ),
+    ],
+)
+def test_tables_are_published_whatever_a_picture_does(tmp_path, monkeypatch, capsys, changes, failures, missing):
+    variant(monkeypatch, **changes)
+    each = one(tmp_path, chunks=2)
+    run_all([each], console=Console(width=300))
+    assert "could not be drawn" in capsys.readouterr().out
+    record = each.folder.record()
+    assert record is not None
+    assert record["failures"].keys() == failures.keys()
+    for what, reason in failures.items():
+        assert record["failures"][what].startswith(reason)
+    assert not missing & record["files"].keys()
+    assert not any((each.folder.path / file).exists() for file in missing)
+    assert len(tables(each)["walks"]) == 6
+    (shown,) = report.collect(tmp_path)
+    assert shown.problems == ()
+    page = report.build([shown], [])
+    assert "could not be drawn: " in page
+    monkeypatch.setenv("WANE_DEBUG", "1")
+    with pytest.raises((KeyError, ValueError, AttributeError)):
+        run_all([one(tmp_path, chunks=3)])
+
+
+def test_a_full_disk_is_no_fault_of_a_picture(tmp_path, monkeypatch):
+    variant(monkeypatch, draw=fails(OSError(28, "No space left on device")))
+    with pytest.raises(OSError, match="No space"):
+        run_all([one(tmp_path, chunks=1)])
+
+
 def test_an_experiment_may_have_fixed_tables_only(tmp_path, monkeypatch):
     variant(monkeypatch, seeded=None, claims=(), draw=lambda s, t: __import__("matplotlib.figure").figure.Figure())
     each = one(tmp_path)
     run_all([each])
     assert each.folder.record()["tables"] == ["expected"]
-    assert [path.name for path in each.folder.checkpoint.iterdir()] == ["fixed"]
+    assert {path.name for path in each.folder.checkpoint.iterdir()} == {"fixed", "started.json"}
 
 
 def test_an_experiment_may_have_seeded_tables_only(tmp_path, monkeypatch):
@@ -276,7 +375,7 @@ def test_seeds_are_divided_evenly():
     assert Launcher("ray").divide(range(3)) == [(0,), (1,), (2,)]
     assert Launcher("ray", shards=1).divide(range(3)) == [(0, 1, 2)]
     assert Launcher(processes=2).divide(range(0)) == []
-    with pytest.raises(ValueError, match="--processes is a number from 1 on, got 0"):
+    with pytest.raises(ValueError, match="processes = 0: a whole number between 1 and 1,024 is needed"):
         Launcher(processes=0)
 
 

@@ -203,7 +203,7 @@ CORRIDOR = describe(make("corridor", length=3))
         ({"rewards": ["1", "2"]}, "rewards is a number, got '1'"),
         ({"rewards": [1.0]}, "one finite r̄ for each of the 2 sites"),
         ({"horizon": "ten"}, "horizon is a number, got 'ten'"),
-        ({"horizon": 0}, "horizon is a number of steps"),
+        ({"horizon": 0}, "horizon is a whole number of steps, from 1 to 2,147,483,647"),
         ({"n_actions": None}, "n_actions is a number, got None"),
         ({"timing": ["arrival"]}, "timing is text"),
         ({"observation": "smell"}, "unknown observation 'smell'"),

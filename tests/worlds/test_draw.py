@@ -10,7 +10,7 @@ from PIL import Image, ImageSequence
 
 from wane.worlds import draw
 from wane.worlds.catalog import FOUR_ROOMS, four_rooms, grid_6x6
-from wane.worlds.film import MARGIN, _Stage, gif
+from wane.worlds.film import MARGIN, _Stage, make_film
 from wane.worlds.grid import MOVES, Map
 
 HOOK = Map("""
@@ -223,6 +223,10 @@ def episode(letters="rrdrrdss"):
     return states, sites | {"remaining": remaining, "returns": 1.5 * steps}
 
 
+def gif(path, *given, **options):
+    return make_film(*given, **options).save(path)
+
+
 def frames_of(path):
     with Image.open(path) as film:
         return [np.asarray(frame.convert("RGB")) for frame in ImageSequence.Iterator(film)]
@@ -359,3 +363,14 @@ def test_errors_of_a_gif_come_before_anything_is_written(tmp_path, wrong, messag
     with pytest.raises(ValueError, match=message):
         gif(tmp_path / "a.gif", HOOK, **given)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_world_in_place_of_a_map_is_told_the_short_way(unchecked_types):
+    rooms = four_rooms()
+    for call in (
+        lambda: draw.still(rooms),
+        lambda: draw.representation_map(rooms, np.zeros(68)),
+        lambda: make_film(rooms, [0], sites=[], rewards=[], remaining=np.zeros((1, 0)), returns=[0.0]),
+    ):
+        with pytest.raises(TypeError, match=r"this draws a Map, got World: a world draws itself, world.draw\(…\)"):
+            call()

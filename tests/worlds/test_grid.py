@@ -83,6 +83,32 @@ def test_q_errors_of_the_6x6_grid():
 
 
 @pytest.mark.parametrize(
+    ("text", "where"),
+    [
+        ("#####\n#a\0b#\n#####", r"'\\x00' in row 1, column 2"),
+        ("####\0\n#a.b#\n#####", r"'\\x00' in row 0, column 4"),
+        ("#####\n#a.b#\n\0\0\0\0\0", r"'\\x00' in row 2, column 0"),
+        ("#####\n#a\x0bb#\n#####", r"'\\x0b' in row 1, column 2"),
+        ("#####\n#a.b#\x1f\n#####", r"'\\x1f' in row 1, column 5"),
+        ("#####\n#a\x85b#\n#####", r"'\\x85' in row 1, column 2"),
+        ("#####\n#a\tb#\n#####", r"'\\t' in row 1, column 2"),
+        ("\ufeff#####\n#a.b#\n#####", r"'\\ufeff' in row 0, column 0"),
+        ("#####\n#a٣b#\n#####", "'٣' in row 1, column 2"),
+    ],
+)
+def test_control_characters_and_other_strange_ones_are_refused(text, where):
+    """NumPy drops NULs at the end of strings, and `splitlines` takes control characters for line breaks."""
+    with pytest.raises(ValueError, match=f"unknown character {where} of a map"):
+        Map(text)
+
+
+def test_blanks_and_line_breaks_around_a_map_do_not_count():
+    assert Map("\r\n  #####\r\n\t#a.b#  \r\n  #####\r\n\n").text == "#####\n#a.b#\n#####"
+    with pytest.raises(ValueError, match="unknown letter ''"):
+        UNEVEN.policy("uuu#\0\nu#uuu")
+
+
+@pytest.mark.parametrize(
     ("call", "message"),
     [
         (lambda: Map("###\n#.#\n##"), "row 2 is 2 long"),

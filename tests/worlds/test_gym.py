@@ -1,12 +1,14 @@
 import gymnasium
+import jax
 import matplotlib
 import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
 
 import wane
-from wane.worlds import Depleting, World, names
+from wane.worlds import World, names
 from wane.worlds.gym import Environment, VectorEnvironment, environment_id
+from wane.worlds.payments import Jitted
 
 UNEVEN = """
     #######
@@ -17,9 +19,10 @@ UNEVEN = """
 
 
 KINDS = ["index", "one-hot", "cell", "symbolic", "top-down", "first-person"]
+TELLING = ["index+remaining", "symbolic+remaining", "top-down+remaining", "index+remaining+flat"]
 
 
-@pytest.mark.parametrize("observation", [*KINDS, "index+remaining", "symbolic+remaining", "top-down+remaining"])
+@pytest.mark.parametrize("observation", [*KINDS, *TELLING])
 def test_the_checker_finds_nothing(observation):
     env = gymnasium.make("wane/Corridor-v0", length=5, observation=observation, render_mode="rgb_array")
     check_env(env.unwrapped)
@@ -59,6 +62,45 @@ def test_used_up_rewards_end_an_episode():
     env.render_mode = "ansi"
     assert env.render().count("@") == 1
     assert "0" not in env.render()
+
+
+@pytest.mark.parametrize("observation", ["index+remaining", "one-hot+flat", "cell", "symbolic+remaining+flat"])
+def test_steps_call_no_compiled_program(monkeypatch, observation):
+    """What can be looked up is: a call of JAX in every step would make a single environment 30 times slower."""
+    envs = [
+        (kind("four-rooms-7", slip=0.2, depletion=depletion, observation=observation), actions)
+        for depletion in (wane.Geometric(0.5), wane.TimeElapsed(0.5))
+        for kind, actions in ((Environment, 1), (VectorEnvironment, [1]))
+    ]
+    monkeypatch.setattr(Jitted, "__call__", lambda *_: pytest.fail("a compiled program was called"))
+    for env, actions in envs:
+        env.reset(seed=0)
+        with jax.transfer_guard("disallow_explicit"):
+            env.step(actions)
+
+
+def test_one_vector_of_what_is_seen_and_what_remains():
+    env = gymnasium.make("wane/Corridor-v0", length=3, rewards=[4.0, -8.0], observation="index+remaining+flat")
+    assert isinstance(env.observation_space, gymnasium.spaces.Box)
+    np.testing.assert_allclose(env.observation_space.high, [1, 1, 1, 0.5, 1], rtol=2e-5)
+    np.testing.assert_allclose(env.observation_space.low, [0, 0, 0, -0.5, -1], rtol=2e-5)
+    seen = [env.reset(seed=0)[0], env.step(1)[0]]
+    assert np.array(seen).tolist() == [[0, 1, 0, 0.5, -1], [0, 0, 1, 0.5, -0.5]]
+    batch = gymnasium.make_vec("wane/Corridor-v0", num_envs=2, length=3, observation="cell+remaining+flat")
+    assert batch.reset(seed=0)[0].tolist() == [[1, 2, 1, 1]] * 2
+    assert batch.observation_space.contains(batch.step([1, 3])[0])
+
+
+@pytest.mark.parametrize(
+    ("depletion", "most"),
+    [(wane.TotalTime(0.5, 0.5), np.inf), (wane.EligibilityTrace(0.5, 1.0), np.inf), (wane.Listed([1, -3]), 6)],
+)
+def test_the_space_holds_rewards_that_grow(depletion, most):
+    env = Environment("corridor", length=3, rewards=[2.0, 0.0], depletion=depletion, observation="index+remaining")
+    space = env.observation_space["remaining"]
+    np.testing.assert_allclose(space.high, [most, 0], rtol=1e-4)
+    env.reset(seed=0)
+    assert env.step(3)[0] in env.observation_space
 
 
 def test_same_seed_same_episode():
@@ -191,8 +233,9 @@ def test_bad_actions_and_settings():
     env.reset(seed=0)
     with pytest.raises(ValueError, match="unknown action 9: there are 0 up, 1 right, 2 down, 3 left, 4 stay"):
         env.step(9)
-    with pytest.raises(ValueError, match="unknown action 0.5"):
-        env.step(0.5)
+    for wrong in (0.5, np.float32(0.5), -1, np.int64(-1), np.nan, "up", None):
+        with pytest.raises(ValueError, match=f"unknown action {wrong}: there are"):
+            env.step(wrong)
     batch = VectorEnvironment("corridor", num_envs=2)
     batch.reset(seed=0)
     for wrong in ([0, 7], [0.5, 0], [np.nan, 0]):
@@ -204,86 +247,3 @@ def test_bad_actions_and_settings():
         Environment("corridor", render_mode="hologram")
     with pytest.raises(ValueError, match="a batch of worlds has no picture"):
         VectorEnvironment("corridor", render_mode="rgb_array")
-
-
-class Payer(gymnasium.Env):
-    """Pays what it is told and shows what it is told."""
-
-    observation_space = gymnasium.spaces.Discrete(10)
-    action_space = gymnasium.spaces.Discrete(10)
-
-    def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
-        return 0, {}
-
-    def step(self, action):
-        return int(action), 1.0 * (action > 0), False, False, {}
-
-
-def rewards_of(env, actions):
-    env.reset(seed=0)
-    return [env.step(action)[1] for action in actions]
-
-
-def test_depleting_by_hand():
-    env = Depleting(Payer(), wane.Geometric(0.5))
-    assert rewards_of(env, [3, 3, 4, 3, 0, 4]) == [1, 0.5, 1, 0.25, 0, 0.5]
-    assert rewards_of(env, [3]) == [1], "a new episode starts afresh"
-    parity = Depleting(Payer(), wane.Geometric(0.5), site=lambda seen, action, info: seen % 2)
-    assert rewards_of(parity, [1, 3, 2, 5]) == [1, 0.5, 1, 0.25]
-    never = Depleting(Payer(), wane.Geometric(0.0), site=lambda seen, action, info: None)
-    assert rewards_of(never, [1, 1, 1]) == [1, 1, 1]
-    env.reset(seed=0)
-    *_, info = env.step(7)
-    assert (info["site"], info["worth"]) == (7, 1.0)
-
-
-def test_depleting_says_what_is_wrong(unchecked_types):
-    with pytest.raises(TypeError, match="0.5 is no Depletion"):
-        Depleting(Payer(), 0.5)
-    with pytest.raises(TypeError, match="site .* is not hashable: return an int"):
-        rewards_of(Depleting(Payer(), wane.Geometric(0.5), site=lambda seen, action, info: [seen]), [1])
-
-
-def test_depleting_grows_back():
-    elapsed = Depleting(Payer(), wane.TimeElapsed(0.5))
-    assert rewards_of(elapsed, [3, 3, 0, 3]) == pytest.approx([1, 0.5, 0, 0.5 ** (2 / 2)])
-    total = Depleting(Payer(), wane.TotalTime(0.5, 0.5, form="representation"))
-    assert rewards_of(total, [0, 3, 0, 0, 3]) == [0, 0.5, 0, 0, 0.5**4]
-
-
-def test_depleting_frozen_lake_taxi_and_cartpole():
-    lake = Depleting(gymnasium.make("FrozenLake-v1", is_slippery=False), wane.Geometric(0.5))
-    assert rewards_of(lake, [1, 1, 2, 1, 2, 2])[-1] == 1
-    name = "Taxi-v4" if "Taxi-v4" in gymnasium.registry else "Taxi-v3"
-    taxi = Depleting(gymnasium.make(name), wane.Geometric(0.5))
-    taxi.reset(seed=0)
-    wall = [taxi.step(0)[1] for _ in range(12)]
-    assert wall[0] == -1
-    assert wall[-1] == wall[-2] / 2, "standing at a wall costs half as much every time"
-
-    def bins(seen, action, info):
-        return int(seen[2] > 0)
-
-    pole = Depleting(gymnasium.make("CartPole-v1"), wane.Hyperbolic(1.0), site=bins)
-    paid = rewards_of(pole, [0, 1, 0, 1, 0, 1])
-    assert paid[0] == 1
-    assert min(paid) < 0.5
-    with pytest.raises(ValueError, match="say where rewards come from with site="):
-        Depleting(gymnasium.make("CartPole-v1"), wane.Geometric(0.5))
-
-
-def test_depleting_mujoco(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)  # MuJoCo leaves a log where it runs
-
-    def distance(seen, action, info):
-        return int(info["x_position"] // 0.05)
-
-    cheetah = Depleting(gymnasium.make("HalfCheetah-v5"), wane.Geometric(0.0), site=distance)
-    cheetah.reset(seed=0)
-    outcomes = [cheetah.step(cheetah.action_space.sample() * 0) for _ in range(20)]
-    places = [info["site"] for *_, info in outcomes]
-    assert len(set(places)) < len(places)
-    for i, (_, reward, *_) in enumerate(outcomes):
-        if places[i] in places[:i]:
-            assert reward == 0

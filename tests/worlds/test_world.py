@@ -370,7 +370,7 @@ def test_what_is_derived_is_made_once():
     room = make("four-rooms", slip=0.1)
     assert room.mdp is room.mdp
     assert room.view is room.view
-    assert room._tables is room._tables
+    assert room.tables is room.tables
     assert dataclasses.replace(room, slip=0.2).mdp is not room.mdp
 
     def first_step(rewards):
@@ -416,10 +416,15 @@ def test_an_unknown_action_cannot_go_unnoticed():
     assert np.isnan(room.step(jax.random.key(0), room.begin(0)[1], 7)[2])
 
 
+def test_the_longest_horizon_steps():
+    room = make("corridor", horizon=2**31 - 1)
+    assert not jax.jit(room.step)(jax.random.key(0), room.begin(0)[1], 1)[4]
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: make("five-rooms"), "unknown world 'five-rooms': there are asymmetric"),
+        (lambda: make("five-rooms"), r"unknown world 'five-rooms': did you mean 'four-rooms'\? There are asymmetric"),
         (lambda: World("###\n#!#\n###", sites=[0], rewards=[1]), "unknown character '!'"),
         (lambda: World(UNEVEN, sites=[(0, 0)], rewards=[1]), r"cell \(0, 0\) is a wall"),
         (lambda: World(UNEVEN, sites="z", rewards=[1]), "'z' stands 0 times"),
@@ -430,7 +435,15 @@ def test_an_unknown_action_cannot_go_unnoticed():
         (lambda: World(UNEVEN, sites="a", rewards=[1], slip=2), "slip is a probability"),
         (lambda: World(UNEVEN, sites="a", rewards=[1], n_actions=6), "n_actions is 4"),
         (lambda: World(UNEVEN, sites="a", rewards=[1], timing="late"), "timing is"),
-        (lambda: World(UNEVEN, sites="a", rewards=[1], horizon=0), "horizon"),
+        *[
+            (lambda horizon=horizon: World(UNEVEN, sites="a", rewards=[1], horizon=horizon), "from 1 to 2,147,483,647")
+            for horizon in (0, -1, 2.5, 2**31, 10**12, 10**400, np.nan, np.inf, "ten", [3])
+        ],
+        (lambda: World(UNEVEN, sites="a", rewards=[1], slip="often"), "slip is a probability, from 0 to 1"),
+        (lambda: World(UNEVEN, sites="a", rewards=[10**400]), "rewards must be one finite number for each site"),
+        (lambda: World(UNEVEN, sites="a", rewards=["much"]), "rewards must be one finite number for each site"),
+        (lambda: World(UNEVEN, sites="a", rewards=[1], threshold=10**400), "threshold must be a finite number"),
+        (lambda: World(UNEVEN, sites="a", rewards=[1], observation="index+flat+remaining"), "unknown observation"),
         (
             lambda: World(UNEVEN, sites="a", rewards=[1], observation="smell"),
             "unknown observation 'smell': there are index",
@@ -440,7 +453,6 @@ def test_an_unknown_action_cannot_go_unnoticed():
             r"no site can be reached from the start in cell \(0, 0\)",
         ),
         (lambda: World("", sites=[], rewards=[]), "a map needs a free cell"),
-        (lambda: World(UNEVEN, sites="a", rewards=[1], horizon=2.5), "horizon"),
         (lambda: World(UNEVEN, sites="a", rewards=[1], threshold=np.nan), "threshold must be a finite number"),
         (lambda: World(UNEVEN, sites="a", rewards=[1], wall_penalty=np.inf), "wall_penalty must be a finite number"),
         (lambda: World(UNEVEN, sites=[1.7], rewards=[1]), "site 1.7 is no letter"),

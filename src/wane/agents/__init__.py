@@ -5,7 +5,18 @@ from typing import TYPE_CHECKING
 from wane.lazy import attach
 
 if TYPE_CHECKING:
-    from wane.agents import common, forward_backward, gpi, planner, policy_iteration, q_lambda, q_learning, td
+    from wane.agents import (
+        common,
+        forward_backward,
+        gpi,
+        lambda_features,
+        laplacian,
+        planner,
+        policy_iteration,
+        q_lambda,
+        q_learning,
+        td,
+    )
     from wane.agents.trained import Trained, load
 
 __all__ = [
@@ -13,6 +24,8 @@ __all__ = [
     "common",
     "forward_backward",
     "gpi",
+    "lambda_features",
+    "laplacian",
     "load",
     "planner",
     "policy_iteration",

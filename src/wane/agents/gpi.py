@@ -41,7 +41,9 @@ from wane.agents.common.policy import Policy, dot, first_best, no_draws
 from wane.agents.common.rollout import Episode, play
 from wane.depletion import Depletion
 from wane.exact.representations import representation
-from wane.types import AnyArray
+from wane.settings import Checked
+from wane.types import AnyArray, Tree
+from wane.worlds.observe import Seen
 from wane.worlds.world import World
 
 OBSERVATION = "index+remaining"
@@ -49,7 +51,7 @@ Timing = Literal["departure", "arrival"]
 
 
 @dataclass(frozen=True)
-class Config:
+class Config(Checked):
     """The settings of GPI."""
 
     depletion: Depletion | None = None
@@ -60,9 +62,6 @@ class Config:
     """whether the agent looks up what remains of the rewards at every step"""
     policies: Any = None
     """the policies to compose; None takes the world's own"""
-
-    def __post_init__(self) -> None:
-        check_timing(self.timing)
 
 
 class State(NamedTuple):
@@ -130,14 +129,16 @@ def composed(
     phi: Float[AnyArray, "policies states actions sites"], world: World, refresh: bool | Bool[Array, ""] = True
 ) -> Policy:
     """The policy that composes policies with the given Φ; `refresh` and Φ may be traced."""
-
-    def act(params, carry, observation, key):
-        phi, refresh, fresh = params
-        rewards = jnp.where(refresh, observation.remaining, fresh)
-        return greedy_action(phi[:, observation.view], rewards), carry, None
-
     params = jnp.asarray(phi), jnp.asarray(refresh), jnp.asarray(world.rewards)
-    return Policy(act, params, draw=no_draws, observation=OBSERVATION)
+    return Policy(_act, params, draw=no_draws, observation=OBSERVATION)
+
+
+def _act(
+    params: tuple[Array, Array, Array], carry: Tree, observation: Seen, key: None
+) -> tuple[Int[Array, ""], Tree, None]:
+    phi, refresh, fresh = params
+    rewards = jnp.where(refresh, observation.remaining, fresh)
+    return greedy_action(phi[:, observation.view], rewards), carry, None
 
 
 def play_composed(

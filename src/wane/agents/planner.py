@@ -1,8 +1,9 @@
-"""The planner: an agent that follows the optimum over (state × visit counts) (`wane.optimum`).
+"""The planner: an agent that follows the optimum over (state × what the sites remember) (`wane.optimum`).
 
-Rewards that wear off make the best action depend on how often each site was visited. The planner remembers the time
-and its own visits (its `carry`), and looks the best action up. With `believed` it follows the plan that would be best
-if rewards wore off in another way. It is told nothing about what remains of the rewards.
+Rewards that wear off or grow back make the best action depend on the past visits to each site. The planner remembers
+the time and the level of each site (its `carry`): how often it was visited or, if its reward grows back, a point on a
+grid of memories. With these it looks the best action up. With `believed` it follows the plan that would be best if
+rewards changed in another way. It is told nothing about what remains of the rewards.
 
 The agent plans and does not learn: `init` solves for the plan, `train` returns that, and there is no `update`.
 
@@ -16,52 +17,63 @@ The agent plans and does not learn: `init` solves for the plan, `train` returns 
 
 import dataclasses
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Int
 
 from wane.agents.common.policy import Policy, no_draws
 from wane.agents.common.rollout import Episode, play
-from wane.depletion import Diminishing
+from wane.depletion import Depletion
 from wane.exact.planning import Optimum
-from wane.types import AnyArray
+from wane.exact.product import strides_of
+from wane.settings import Checked, Count, Positive
+from wane.types import AnyArray, Integer
 from wane.worlds.world import World
 
 OBSERVATION = "index"
 
 
 @dataclass(frozen=True)
-class Config:
+class Config(Checked):
     """The settings of the planner."""
 
-    believed: Diminishing | None = None
-    """how rewards wear off, as the agent believes; None takes the world's own depletion"""
-    tolerance: float = 1e-6
+    believed: Depletion | None = None
+    """how rewards change, as the agent believes; None takes the world's own depletion"""
+    tolerance: Positive = 1e-6
     """how much the plan may lose by not counting visits without end"""
+    grid: Count | None = None
+    """how many memories each site has in the plan, if its reward grows back; None chooses as many as take seconds"""
 
 
 class State(NamedTuple):
-    """The plan."""
+    """The plan. Rows of `visit` and `wait` that are shorter than others are filled up with zeros."""
 
-    policy: Int[AnyArray, "times states *visits"]
-    """The best action by time, state and visits to each site."""
-    caps: Int[AnyArray, " sites"]
-    """Visits to each site are counted up to this number."""
+    policy: Int[AnyArray, "times states combinations"]
+    """The best action by time, state and the levels of all sites, which are one number: Σ strides · levels."""
+    strides: Int[AnyArray, " sites"]
+    fresh: Int[AnyArray, " sites"]
+    """The level of each site before the first visit."""
+    visit: Int[AnyArray, "sites levels"]
+    """The level of each site after a visit."""
+    wait: Int[AnyArray, "sites levels"]
+    """The level of each site after a step that was spent elsewhere."""
 
 
 class Memory(NamedTuple):
     """What the planner remembers during an episode."""
 
     time: Int[Array, ""]
-    visits: Int[Array, " sites"]
-    """Visits to each site before the present state."""
+    levels: Int[Array, " sites"]
+    """The level of each site when the agent comes to the present state."""
 
 
 def init(key: jax.Array, world: World, config: Config) -> State:
     """Solves for the plan. Nothing is drawn from `key`."""
-    return state_of(plan(world, config.believed, tolerance=config.tolerance))
+    return state_of(plan(world, config.believed, tolerance=config.tolerance, grid=config.grid))
 
 
 def train(key: jax.Array, world: World, config: Config, state: State | None = None) -> tuple[State, None]:
@@ -69,34 +81,41 @@ def train(key: jax.Array, world: World, config: Config, state: State | None = No
     return init(key, world, config) if state is None else state, None
 
 
-def plan(world: World, believed: Diminishing | None = None, *, tolerance: float = 1e-6) -> Optimum:
+def plan(
+    world: World, believed: Depletion | None = None, *, tolerance: float = 1e-6, grid: int | None = None
+) -> Optimum:
     """The optimum of a world until its horizon, or of what the world would be with another depletion."""
     if world.horizon is None:
         raise ValueError("an episode needs an end: give the world a horizon, dataclasses.replace(world, horizon=…)")
     if world.horizon == 1 and world.timing == "departure":
         raise ValueError("one reward, paid at departure, leaves nothing to decide: give the world a longer horizon")
-    return world.optimum(cast(Any, believed), tolerance=tolerance)
+    return world.optimum(cast(Any, believed), tolerance=tolerance, grid=grid)
 
 
 def state_of(best: Optimum) -> State:
     """The plan of an optimum, as arrays."""
-    return State(jnp.asarray(best.policy), jnp.asarray(best.caps, jnp.int32))
+    visit, wait = np.zeros((2, len(best.levels), max(best.caps, default=0) + 1), np.int32)
+    for i, each in enumerate(best.levels):
+        visit[i, : len(each.visit)], wait[i, : len(each.wait)] = each.visit, each.wait
+    fresh = [each.fresh for each in best.levels]
+    tables = (jnp.asarray(table, jnp.int32) for table in (strides_of(best.levels), fresh, visit, wait))
+    return State(jnp.asarray(best.policy), *tables)
 
 
 def policy(params: State, world: World, config: Config | None = None) -> Policy:
-    """The policy that follows the plan by the time and by its own visits."""
-    sites, on_departure = jnp.asarray(world.sites), world.timing == "departure"
+    """The policy that follows the plan by the time and by what it remembers of its own visits."""
+    fresh = Memory(jnp.zeros((), jnp.int32), jnp.asarray(params.fresh))
+    return Policy(partial(_act, world), params, fresh, draw=no_draws, observation=OBSERVATION)
 
-    def act(state, memory, cell, key):
-        # A plan counts the present visit as made. The memory does not hold it: a start pays nothing on arrival.
-        arrived = (sites == cell) & (on_departure | (memory.time > 0))
-        visits = memory.visits + arrived
-        time = jnp.minimum(memory.time, len(state.policy) - 1)
-        action = state.policy[(time, cell, *jnp.minimum(visits, state.caps))]
-        return action.astype(jnp.int32), Memory(memory.time + 1, visits), None
 
-    fresh = Memory(jnp.zeros((), jnp.int32), jnp.zeros(world.n_sites, jnp.int32))
-    return Policy(act, params, fresh, draw=no_draws, observation=OBSERVATION)
+def _act(world: World, state: State, memory: Memory, cell: Integer, key: None) -> tuple[Int[Array, ""], Memory, None]:
+    # A plan counts the present visit as made. The memory does not hold it: a start pays nothing on arrival.
+    column, at_site = jnp.arange(world.n_sites), jnp.asarray(world.sites) == cell
+    after = jnp.where(at_site, state.visit[column, memory.levels], state.wait[column, memory.levels])
+    levels = jnp.where((world.timing == "departure") | (memory.time > 0), after, memory.levels)
+    time = jnp.minimum(memory.time, len(state.policy) - 1)
+    action = state.policy[time, cell, (state.strides * levels).sum()]
+    return action.astype(jnp.int32), Memory(memory.time + 1, levels), None
 
 
 def follow(keys: Any, world: World, best: Optimum, start: Any = None) -> Episode:

@@ -28,13 +28,15 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Array, Float, Int
 
 from wane.agents.common.policy import Policy, no_draws
-from wane.agents.gpi import Timing, check_timing
+from wane.agents.gpi import Timing
 from wane.depletion import Depletion, Geometric
 from wane.exact.representations import evaluate, representation
 from wane.mdp import check_policy
+from wane.settings import Checked, Count
+from wane.types import Integer, Tree
 from wane.worlds.world import World
 
 TIE = 1e-9
@@ -43,7 +45,7 @@ OBSERVATION = "index"
 
 
 @dataclass(frozen=True)
-class Config:
+class Config(Checked):
     """The settings of policy iteration."""
 
     depletion: Depletion | None = None
@@ -52,11 +54,8 @@ class Config:
     """whether Q counts the present state ("departure", the paper) or the next one ("arrival", as the worlds pay)"""
     policy: Any = None
     """the first policy; None draws random actions"""
-    sweeps: int = 1000
+    sweeps: Count = 1000
     """the largest number of sweeps"""
-
-    def __post_init__(self) -> None:
-        check_timing(self.timing)
 
 
 class State(NamedTuple):
@@ -138,8 +137,8 @@ def train(
 
 def policy(params: State, world: World, config: Config) -> Policy:
     """The policy that was found."""
+    return Policy(_act, jnp.asarray(params.policy, jnp.int32), draw=no_draws, observation=OBSERVATION)
 
-    def act(actions, carry, cell, key):
-        return actions[cell], carry, None
 
-    return Policy(act, jnp.asarray(params.policy, jnp.int32), draw=no_draws, observation=OBSERVATION)
+def _act(actions: Int[Array, " states"], carry: Tree, cell: Integer, key: None) -> tuple[Int[Array, ""], Tree, None]:
+    return actions[cell], carry, None

@@ -24,46 +24,42 @@ The world may deplete as it likes; λ is what the agent believes.
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from wane.agents.common.policy import Policy, dot, epsilon_greedy, first_best, no_draws, uniforms
-from wane.agents.common.rollout import Returns, Transition, discount_of, episode_numbers, play, train_episodes
-from wane.depletion import Geometric, check_range
+from wane.agents.common.rollout import Returns, Transition, discount_of, play, train_episodes
+from wane.depletion import Geometric
 from wane.exact.bellman import bellman_target
 from wane.exact.representations import check_parameters
-from wane.types import AnyArray, Integer, Numbers, PerSite, Scalar
+from wane.settings import Checked, Count, Discount, Finite, Probability, Range, Weight
+from wane.types import AnyArray, Integer, Numbers, PerSite, Scalar, Tree
+from wane.worlds.observe import Seen
 from wane.worlds.world import World
 
 OBSERVATION = "index+remaining"
 
 
 @dataclass(frozen=True)
-class Config:
+class Config(Checked):
     """The settings of Qλ-learning. The defaults are the paper's for TwoRooms."""
 
-    lam: PerSite = 0.5
+    lam: Annotated[PerSite, Range(0, 1, "a λ")] = 0.5
     """fraction of a reward that a visit leaves, as the agent believes: one number, or one for each site"""
-    discount: float | None = None
+    discount: Discount | None = None
     """γ; None takes the world's"""
-    step_size: float = 0.1
+    step_size: Weight = 0.1
     """α"""
-    epsilon: float = 0.2
+    epsilon: Probability = 0.2
     """ε: probability of a uniformly random action"""
-    optimism: float = 0.2
+    optimism: Finite = 0.2
     """initial value of every entry of Φ"""
-    episodes: int = 500
-    evaluate_every: int = 20
+    episodes: Count = 500
+    evaluate_every: Count = 20
     """a greedy episode, from which nothing is learned, follows every so many episodes"""
-
-    def __post_init__(self) -> None:
-        Geometric(self.lam)
-        check_range("step_size", self.step_size, 0, 1, "it is the weight of one sample")
-        check_range("epsilon", self.epsilon, 0, 1, "it is a probability")
-        check_range("evaluate_every", self.evaluate_every, 1, 1e9, "it is a number of episodes")
 
 
 class State(NamedTuple):
@@ -141,14 +137,14 @@ def train(
     def evaluate(key, state):
         return play(key, world, policy(state, world, config))[1]
 
-    numbers = episode_numbers(first, config.episodes if episodes is None else episodes)
-    return train_episodes(key, state, numbers, config.evaluate_every, learn, evaluate)
+    episodes = config.episodes if episodes is None else episodes
+    return train_episodes(key, state, first, episodes, config.evaluate_every, learn, evaluate)
 
 
 def policy(params: State, world: World, config: Config) -> Policy:
     """The greedy policy: it takes the best action for what remains of the rewards."""
+    return Policy(_act, params, draw=no_draws, observation=OBSERVATION)
 
-    def act(state, carry, observation, key):
-        return greedy_action(state.phi[observation.view], observation.remaining), carry, None
 
-    return Policy(act, params, draw=no_draws, observation=OBSERVATION)
+def _act(state: State, carry: Tree, observation: Seen, key: None) -> tuple[Int[Array, ""], Tree, None]:
+    return greedy_action(state.phi[observation.view], observation.remaining), carry, None

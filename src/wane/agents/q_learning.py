@@ -13,37 +13,32 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool, Float, Int
 
 from wane.agents.common.policy import Policy, epsilon_greedy, first_best, no_draws, uniforms
-from wane.agents.common.rollout import Returns, Transition, discount_of, episode_numbers, play, train_episodes
-from wane.depletion import check_range
-from wane.types import AnyArray, Integer, Scalar
+from wane.agents.common.rollout import Returns, Transition, discount_of, play, train_episodes
+from wane.settings import Checked, Count, Discount, Finite, Probability, Weight
+from wane.types import AnyArray, Integer, Scalar, Tree
 from wane.worlds.world import World
 
 OBSERVATION = "index"
 
 
 @dataclass(frozen=True)
-class Config:
+class Config(Checked):
     """The settings of Q-learning. The defaults are those of `wane.agents.q_lambda`."""
 
-    discount: float | None = None
+    discount: Discount | None = None
     """γ; None takes the world's"""
-    step_size: float = 0.1
+    step_size: Weight = 0.1
     """α"""
-    epsilon: float = 0.2
+    epsilon: Probability = 0.2
     """ε: probability of a uniformly random action"""
-    optimism: float = 0.2
+    optimism: Finite = 0.2
     """initial value of every entry of Q"""
-    episodes: int = 500
-    evaluate_every: int = 20
+    episodes: Count = 500
+    evaluate_every: Count = 20
     """a greedy episode, from which nothing is learned, follows every so many episodes"""
-
-    def __post_init__(self) -> None:
-        check_range("step_size", self.step_size, 0, 1, "it is the weight of one sample")
-        check_range("epsilon", self.epsilon, 0, 1, "it is a probability")
-        check_range("evaluate_every", self.evaluate_every, 1, 1e9, "it is a number of episodes")
 
 
 class State(NamedTuple):
@@ -102,14 +97,14 @@ def train(
     def evaluate(key, state):
         return play(key, world, policy(state, world, config))[1]
 
-    numbers = episode_numbers(first, config.episodes if episodes is None else episodes)
-    return train_episodes(key, state, numbers, config.evaluate_every, learn, evaluate)
+    episodes = config.episodes if episodes is None else episodes
+    return train_episodes(key, state, first, episodes, config.evaluate_every, learn, evaluate)
 
 
 def policy(params: State, world: World, config: Config) -> Policy:
     """The greedy policy: it takes the action of the highest value."""
+    return Policy(_act, params, draw=no_draws, observation=OBSERVATION)
 
-    def act(state, carry, observation, key):
-        return first_best(state.q[observation]), carry, None
 
-    return Policy(act, params, draw=no_draws, observation=OBSERVATION)
+def _act(state: State, carry: Tree, observation: Integer, key: None) -> tuple[Int[Array, ""], Tree, None]:
+    return first_best(state.q[observation]), carry, None

@@ -31,7 +31,7 @@ no column depends on another one.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -40,12 +40,14 @@ from jaxtyping import Array, Float, Int
 
 from wane.agents.common.policy import Policy, dot, first_best, no_draws, sample_action, uniforms
 from wane.agents.common.rollout import Transition, discount_of, episode_numbers, play
-from wane.depletion import Depletion, Geometric, check_range
+from wane.depletion import Depletion, Geometric
 from wane.exact.bellman import bellman_target
 from wane.exact.representations import check_parameters
 from wane.mdp import check_policy, check_sites
 from wane.regrowth import EligibilityTrace, TotalTime
-from wane.types import AnyArray, Integer, PerSite, Scalar
+from wane.settings import Checked, Count, Discount, Positive, Probability, Range, Weight
+from wane.types import AnyArray, Integer, PerSite, Scalar, Tree
+from wane.worlds.observe import Seen
 from wane.worlds.world import World
 
 OBSERVATION = "index"
@@ -53,10 +55,10 @@ Row = Float[AnyArray, " sites"]
 
 
 @dataclass(frozen=True)
-class Config:
+class Config(Checked):
     """The settings of TD. The defaults are the paper's for the 6 × 6 grid."""
 
-    lam: PerSite = 0.5
+    lam: Annotated[PerSite, Range(0, 1, "a λ")] = 0.5
     """fraction of a reward that a visit leaves, as the agent believes: one number, or one for each site"""
     depletion: Depletion | None = None
     """what the agent believes instead of a λ: an EligibilityTrace or a TotalTime"""
@@ -65,26 +67,23 @@ class Config:
     form: Literal["state", "state-action"] = "state-action"
     sites: Any = None
     """states whose columns are learned; None takes the world's sites, "all" takes every state"""
-    discount: float | None = None
+    discount: Discount | None = None
     """γ; None takes the world's"""
-    step_size: float = 0.1
+    step_size: Weight = 0.1
     """α"""
-    epsilon: float = 0.2
+    epsilon: Probability = 0.2
     """ε: probability of a uniformly random action in place of the policy's"""
-    cap: float = 1e3
+    cap: Positive = 1e3
     """the largest target where the sum can be infinite (TotalTime)"""
-    episodes: int = 1500
+    episodes: Count = 1500
 
-    def __post_init__(self) -> None:
+    def rules(self) -> None:
+        """Raises TypeError for a depletion that has no TD target."""
         if not isinstance(self.believed, Geometric | EligibilityTrace | TotalTime):
             raise TypeError(
                 f"there is no TD target for {self.believed!r}: Geometric, EligibilityTrace and TotalTime have one; "
                 "wane.representation evaluates every depletion exactly"
             )
-        if self.form not in ("state", "state-action"):
-            raise ValueError(f'form is "state" or "state-action", got {self.form!r}')
-        check_range("step_size", self.step_size, 0, 1, "it is the weight of one sample")
-        check_range("epsilon", self.epsilon, 0, 1, "it is a probability")
 
     @property
     def believed(self) -> Depletion:
@@ -206,11 +205,13 @@ def policy(params: State, world: World, config: Config) -> Policy:
     if not np.array_equal(sites, world.sites):
         raise ValueError("only a Φ of the world's own sites tells what to do there: train with sites=None")
     phi = params.phi if config.form == "state-action" else world.mdp.backup(np.asarray(params.phi))
+    return Policy(_act, jnp.asarray(phi), draw=no_draws, observation="index+remaining")
 
-    def act(phi, carry, observation, key):
-        return first_best(dot(phi[observation.view], observation.remaining)), carry, None
 
-    return Policy(act, jnp.asarray(phi), draw=no_draws, observation="index+remaining")
+def _act(
+    phi: Float[Array, "states actions sites"], carry: Tree, observation: Seen, key: None
+) -> tuple[Int[Array, ""], Tree, None]:
+    return first_best(dot(phi[observation.view], observation.remaining)), carry, None
 
 
 def sites_of(world: World, config: Config) -> Int[np.ndarray, " sites"]:

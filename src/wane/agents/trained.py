@@ -15,13 +15,12 @@ is loaded executes, and no module is imported by a name that is found there.
 """
 
 import dataclasses
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import Any, get_type_hints
+from typing import Any, get_origin, get_type_hints
 
 import jax
 import numpy as np
@@ -29,12 +28,33 @@ import numpy as np
 from wane.agents.common.policy import Policy
 from wane.agents.common.rollout import Episode, play
 from wane.depletion import Depletion
-from wane.files import Arrays, DamagedFile, checksum, fill_tree, load_arrays, name_leaves, save_arrays, write_json
+from wane.files import (
+    Arrays,
+    DamagedFile,
+    checksum,
+    fill_tree,
+    load_arrays,
+    name_leaves,
+    read_json,
+    save_arrays,
+    write_json,
+)
+from wane.names import unknown
 from wane.types import Tree
 from wane.worlds import describe
 from wane.worlds.world import World
 
-AGENTS = ("q_lambda", "q_learning", "td", "forward_backward", "gpi", "planner", "policy_iteration")
+AGENTS = (
+    "q_lambda",
+    "q_learning",
+    "td",
+    "forward_backward",
+    "laplacian",
+    "lambda_features",
+    "gpi",
+    "planner",
+    "policy_iteration",
+)
 """The agents that can be saved: modules of `wane.agents`."""
 FORMAT = 1
 CONFIG, PARAMS = "config.json", "params.safetensors"
@@ -77,7 +97,7 @@ class Trained:
         }
         agent_module(self.agent)
         arrays = save_arrays(folder / PARAMS, name_leaves(self.params))
-        write_json(folder / CONFIG, about | {"files": {PARAMS: checksum(arrays)}})
+        write_json(folder / CONFIG, about | {"files": {PARAMS: checksum(arrays)}}, sealed=True)
         return folder
 
 
@@ -93,7 +113,7 @@ def load(folder: Path | str) -> Trained:
         module = agent_module(about["agent"])
         config = _config(module.Config, about["config"])
         like = _params_like(module, world, config)
-    except (ValueError, TypeError, KeyError) as error:
+    except (ValueError, TypeError, LookupError, ArithmeticError, AttributeError, RuntimeError, MemoryError) as error:
         raise DamagedFile(f"{folder / CONFIG} does not describe an agent: {error}") from error
     return Trained(about["agent"], world, config, fill_tree(like, _in_precision_of(like, arrays), folder / PARAMS))
 
@@ -108,17 +128,12 @@ def _in_precision_of(like: Tree, arrays: Arrays) -> Arrays:
 def agent_module(name: str) -> ModuleType:
     """The module of an agent by its name. Raises ValueError for names that are no agents."""
     if name not in AGENTS:
-        raise ValueError(f"unknown agent {name!r}: there are {', '.join(AGENTS)}")
+        raise unknown("agent", name, AGENTS)
     return import_module(f"wane.agents.{name}")
 
 
 def _read_config(path: Path) -> dict[str, Any]:
-    try:
-        about = json.loads(path.read_text("utf-8"))
-    except FileNotFoundError as error:
-        raise DamagedFile(f"{path} is missing: a saved agent has one") from error
-    except (OSError, ValueError, RecursionError) as error:
-        raise DamagedFile(f"{path} is damaged ({error})") from error
+    about = read_json(path)
     wanted = {"format": int, "agent": str, "world": dict, "config": dict, "files": dict}
     for key, kind in wanted.items():
         if not isinstance(about, dict) or not isinstance(about.get(key), kind):
@@ -171,4 +186,6 @@ def _setting(hint: Any, value: Any) -> Any:
         return describe.depletion_from_description(value)
     if isinstance(value, dict) and dataclasses.is_dataclass(hint):
         return _config(hint, value)  # pyright: ignore[reportArgumentType]
+    if isinstance(value, list) and get_origin(hint) is tuple:
+        return tuple(value)
     return np.asarray(value) if isinstance(value, list) else value

@@ -15,15 +15,23 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from wane.depletion import Geometric, namespace
+from wane.checks import check_range, is_traced
+from wane.depletion import Geometric
 from wane.exact.bounds import convergence
-from wane.exact.representations import check_parameters
+from wane.exact.representations import check_parameters, check_tolerance
+from wane.limits import require_memory
 from wane.mdp import MDP, check_discount, check_kernel, check_policy, check_sites
+from wane.sums import namespace
 from wane.types import AnyArray, ArrayLike, Integer, KernelLike, Numbers, Scalar
 
 
 def bellman_target(phi_next: Numbers, visited: Any, lam: Numbers, discount: Numbers) -> Any:
-    """Return G_λ Φ, given E Φ(s₁, ·) and `visited`, which is 1 where the state is the site of the column and else 0."""
+    """Return G_λ Φ, given E Φ(s₁, ·) and `visited`, which is 1 where the state is the site of the column and else 0.
+
+    Raises a ValueError if λ or γ lies outside of [0, 1].
+    """
+    check_range("lam", lam, 0, 1, "λ is the fraction of a reward that remains after a visit")
+    check_range("discount", discount, 0, 1, "it is the γ of Σ γᵗ rₜ")
     return visited + discount * (1 - (1 - lam) * visited) * phi_next
 
 
@@ -96,7 +104,12 @@ def iterate(
     checked: Any = check_policy(given, mdp.n_states, mdp.n_actions) if mdp else check_kernel(given)
     n = checked.shape[0]
     sites = check_sites(sites, n)
+    if is_traced(checked, discount, depletion.lam):
+        raise TypeError("iterate looks at the Bellman error after each step: call it without jit, grad or vmap")
     check_parameters(depletion, len(sites))
+    check_tolerance(tolerance)
+    sizes = (n, "states"), (mdp.n_actions if mdp else 1, "actions"), (len(sites), "sites")
+    require_memory("the iteration", *sizes, copies=4, cure="name fewer `sites`")
     phi: Any = (1 - depletion.lam) * (np.arange(n)[:, None] == sites).astype(float)
     if mdp:
         phi = np.repeat(phi[:, None], mdp.n_actions, axis=1)

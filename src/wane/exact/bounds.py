@@ -20,13 +20,16 @@ over states. Extension: for a fixed policy the value is linear in r, with weight
 at different actions, which needs the policies to be greedy, and its constant C drops the ‖r_i‖ of its lemma B.5.
 """
 
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from jaxtyping import Float
 
+from wane.checks import check_range, is_traced
 from wane.depletion import Diminishing, Geometric
 from wane.exact.patches import patch_representation
+from wane.exact.system import check_cancellation
+from wane.mdp import check_discount
 from wane.types import ArrayLike, Integer, KernelLike, Numbers, Real, Scalar
 
 Form = Literal["corrected", "paper"]
@@ -38,8 +41,32 @@ def _is_paper(form: str) -> bool:
     return form == "paper"
 
 
+def _check(lam: ArrayLike, discount: Scalar, *others: ArrayLike) -> None:
+    """Raise a ValueError unless λ and γ lie in [0, 1] and the other numbers are sizes: finite and not negative."""
+    check_discount(discount)
+    for each in np.atleast_1d(np.asarray(lam)) if not is_traced(lam) else ():
+        Geometric(float(each))
+    for each in others:
+        check_range("a size", each, 0, np.inf, "rewards, errors and differences are given by their size")
+
+
+def _one_minus(lam: Any, discount: Any) -> Any:
+    """Return 1 − λγ as a sum, which loses no digits where both are close to 1."""
+    return (1 - discount) + discount * (1 - lam)
+
+
+def _over(numerator: Any, denominator: Any) -> Any:
+    """Return the quotient: 0 / 0 is 0, because nothing adds up to nothing, and anything else over 0 is infinite."""
+    if is_traced(numerator, denominator):
+        return numerator / denominator
+    top, bottom = np.broadcast_arrays(np.asarray(numerator, float), np.asarray(denominator, float))
+    infinite = np.where(top == 0, 0.0, np.inf)
+    return np.divide(top, bottom, out=infinite, where=bottom > 0)[()]
+
+
 def contraction(phi: ArrayLike, other: ArrayLike, discount: Real, form: Form = "corrected") -> np.ndarray:
     """Return an upper bound of |G Φ − G Φ'|, entry by entry."""
+    check_discount(discount)
     difference = np.abs(np.asarray(phi) - np.asarray(other))
     if not _is_paper(form):
         difference = np.broadcast_to(difference.max(axis=0), difference.shape)
@@ -47,20 +74,23 @@ def contraction(phi: ArrayLike, other: ArrayLike, discount: Real, form: Form = "
 
 
 def convergence(k: Integer, lam: ArrayLike, discount: Scalar, form: Form = "corrected") -> Numbers:
-    """Return an upper bound of |Φᵏ − Φ_λ| after k applications of G_λ to (1 − λ) I."""
-    return discount ** (k + _is_paper(form)) / np.maximum(1 - np.asarray(lam) * discount, 1e-300)
+    """Return an upper bound of |Φᵏ − Φ_λ| after k applications of G_λ to (1 − λ) I. It is infinite if λ = γ = 1."""
+    _check(lam, discount, k)
+    return _over(discount ** (k + _is_paper(form)), _one_minus(np.asarray(lam), discount))
 
 
 def maximum(lam: Numbers, discount: Scalar) -> tuple[Numbers, Numbers]:
-    """Return the largest values that Φ_λ can take on and off the diagonal. Both are attained."""
-    largest = 1 / (1 - lam * discount)
+    """Return the largest values that Φ_λ can take on and off the diagonal. Both are attained, or infinite."""
+    _check(lam, discount)
+    largest = _over(1.0, _one_minus(lam, discount))
     return largest, discount * largest
 
 
 def mismatch(lam: Real, lam_hat: Real, discount: Real, r_max: Real, form: Form = "corrected") -> float:
-    """Return an upper bound of ‖Q_λ − Q_λ̂‖∞ for one policy."""
-    paper = abs(lam - lam_hat) * r_max / (1 - discount)
-    return float(paper if _is_paper(form) else paper * discount / (1 - discount))
+    """Return an upper bound of ‖Q_λ − Q_λ̂‖∞ for one policy. It is infinite if γ = 1 and the λ's differ."""
+    _check([lam, lam_hat], discount, r_max)
+    difference, rest = abs(lam - lam_hat) * r_max, 1 - discount
+    return float(_over(difference, rest) if _is_paper(form) else _over(discount * difference, rest * rest))
 
 
 def gpi(
@@ -78,13 +108,14 @@ def gpi(
     `r_state_action`. The corrected form applies the theorem in the world that the agent believes in and then crosses
     over to the true one, hence λ̂ in its last term.
     """
+    _check([lam, lam_hat], discount, r_max, epsilon)
     if _is_paper(form):
         if r_state_action is None:
             raise ValueError("the paper's form needs r(s, a): pass r_state_action")
-        last = discount * (1 - lam) * r_state_action / (1 - lam * discount)
-        return float((2 * epsilon + abs(lam - lam_hat) * r_max + last) / (1 - discount))
-    last = discount * (1 - lam_hat) * r_max / (1 - lam_hat * discount)
-    return float((2 * epsilon + last) / (1 - discount) + mismatch(lam, lam_hat, discount, r_max))
+        last = _over(discount * (1 - lam), _one_minus(lam, discount)) * r_state_action
+        return float(_over(2 * epsilon + abs(lam - lam_hat) * r_max + last, 1 - discount))
+    last = _over(discount * (1 - lam_hat), _one_minus(lam_hat, discount)) * r_max
+    return float(_over(2 * epsilon + last, 1 - discount) + mismatch(lam, lam_hat, discount, r_max))
 
 
 def gpi_extension(
@@ -106,22 +137,29 @@ def gpi_extension(
     """
     task, acted, base = np.asarray(r, float), np.asarray(r_i, float), np.atleast_2d(np.asarray(r_base, float))
     size, size_acted, sizes_base = np.abs(task).max(), np.abs(acted).max(), np.abs(base).max(axis=1)
+    _check([lam, lam_hat], discount, size, size_acted, sizes_base, epsilon, optimality_gap)
     off, nearest = np.abs(task - acted).max(), np.abs(acted - base).max(axis=1).min()
-    horizon = 1 / (1 - discount)
-    fading = (1 - lam) / (1 - lam * discount)
+    rest, fading = 1 - discount, _over(1 - lam, _one_minus(lam, discount))
     if _is_paper(form):
         sizes = min(size, size_acted) + min(size_acted, sizes_base.min())
-        c = discount * horizon * (2 * off + 2 * nearest + sizes)
-        return float(2 * horizon * (0.5 * abs(lam - lam_hat) * size + epsilon + off + nearest) + fading * c)
-    acting = horizon * (2 * epsilon + discount * fading * size_acted)
-    return float(2 * horizon * (off + nearest) + acting + optimality_gap + mismatch(lam, lam_hat, discount, size))
+        c = _over(discount * fading * (2 * off + 2 * nearest + sizes), rest)
+        return float(_over(2 * (0.5 * abs(lam - lam_hat) * size + epsilon + off + nearest), rest) + c)
+    acting = _over(2 * epsilon + discount * fading * size_acted, rest)
+    wrong_lam = mismatch(lam, lam_hat, discount, size)
+    return float(_over(2 * (off + nearest), rest) + acting + optimality_gap + wrong_lam)
 
 
 def subadditivity(
     kernel: KernelLike, a: ArrayLike, b: ArrayLike, depletion: Diminishing | ArrayLike, *, discount: Scalar
 ) -> Float[np.ndarray, " states"]:
-    """Return Φ(s, A) + Φ(s, B) − Φ(s, A ∪ B) for disjoint patches, which is never negative."""
+    """Return Φ(s, A) + Φ(s, B) − Φ(s, A ∪ B) for disjoint patches, which is never negative.
+
+    Raises InaccurateSolve if all Φ are so large that their rounding hides the difference.
+    """
     curve = depletion if isinstance(depletion, Diminishing) else Geometric(depletion)
     both = np.concatenate([np.atleast_1d(a), np.atleast_1d(b)])
     phi = patch_representation(kernel, [a, b, both], curve, discount=discount).matrix
-    return phi[:, 0] + phi[:, 1] - phi[:, 2]
+    slack = phi[:, 0] + phi[:, 1] - phi[:, 2]
+    # In 64 bits an error far below the pay of one visit does no harm, however small the difference is.
+    check_cancellation(phi.sum(1).max(), np.maximum(slack.max(), 1.0))
+    return slack

@@ -6,6 +6,8 @@
   be avoided by cutting the chain at a bottleneck stands for the top separator of a minimum-degree factorisation, whose
   work is then about w³ plus n · log w. The number of independent cycles bounds w for trees. States with very many
   neighbours make minimum degree slow, quadratically in their degree.
+- Elimination without subtractions (`wane.exact.elimination`) costs about as much as dense LU. It loses no digits near
+  γ = 1, where the others do.
 - Krylov (conjugate gradients on a symmetric P, otherwise BiCGSTAB) needs about √(2/δ) iterations per factor e² of
   accuracy. Here δ is 1 − γ plus what the chain's own mixing adds, of order 1/D² when D fronts lie between its two ends.
   Random graphs (D of a few) are therefore cheap at any γ, and long chains are not.
@@ -27,8 +29,10 @@ from jaxtyping import Float
 from scipy.linalg import lapack as _lapack
 from scipy.sparse.linalg import splu
 
+from wane.exact.elimination import eliminate
 from wane.exact.krylov import bicgstab, conjugate_gradients, largest
-from wane.exact.system import InaccurateSolve, System, probed_residual, relative_residuals
+from wane.exact.system import InaccurateSolve, System, check_cancellation, probed_residual, relative_residuals
+from wane.limits import memory_limit, require_memory
 
 lapack: Any = _lapack  # SciPy makes its routines at import, so type checkers do not see them.
 Columns = Float[np.ndarray, "states columns"]
@@ -37,7 +41,9 @@ _ONE_THREAD = 128  # Up to this many states a dense system is solved faster by o
 _SINGLE_FROM = 200_000  # float32 factors pay a little at 10⁶ states; where that starts is a guess.
 _DENSE_LIMIT = 12_000  # The matrix then takes 1.2 GB.
 _FILL_LIMIT = 5e8  # This many entries of a sparse factor take 4 to 6 GB.
+_FACTOR_BYTES = 12  # A value and an index.
 _REFINE_ABOVE = 1e-14
+_ELIMINATION_LIMIT = 4096  # Elimination then takes ten seconds and half a gigabyte.
 _NARROW = 32  # Diagonals. A tridiagonal band was measured to pay; the limit is a guess.
 _PROBE_ABOVE = 64  # From this many columns on, the residual of dense LU is probed instead of computed.
 
@@ -78,6 +84,8 @@ class DenseLU(Method):
         return 1e-11 * float(system.size) ** 2 * (system.size + 2.0 * columns)
 
     def solve(self, system: System, rhs: Columns | None) -> Solution:
+        cure = "pass a sparse kernel (scipy.sparse.csr_array), which other methods solve"
+        require_memory("dense LU", (system.size, "states"), (system.size, "states"), copies=2, cure=cure)
         if rhs is None:
             x = _dense_inverse(system)
             return Solution(x, probed_residual(system, None, x), "dense LU")
@@ -127,6 +135,35 @@ def _refuse_zero_pivot(kind: str, info: int) -> None:
 
 
 @dataclass(frozen=True)
+class Elimination(Method):
+    """Elimination without subtractions, on the expanded kernel. It is exact to rounding however near γ is to 1."""
+
+    def applies(self, system: System, columns: int) -> bool:
+        return system.size <= _ELIMINATION_LIMIT and bool(system.excess.min() >= 0.0)
+
+    def cost(self, system: System, columns: int) -> float:
+        return 3.0 * DenseLU().cost(system, columns) + 2e-5 * system.size
+
+    def solve(self, system: System, rhs: Columns | None) -> Solution:
+        if not self.applies(system, 1):
+            raise InaccurateSolve(
+                f"elimination takes at most {_ELIMINATION_LIMIT} states, and no row of γ·diag(scale)·P above 1"
+            )
+        b = np.eye(system.size) if rhs is None else rhs
+        # Each entry is right relative to the same sums over |b|; parts of b with opposite signs are solved apart.
+        signed = bool((b < 0.0).any())
+        parts = np.hstack([np.maximum(b, 0.0), np.maximum(-b, 0.0)]) if signed else b
+        kernel = system.kernel.toarray() if sp.issparse(system.kernel) else system.kernel
+        x: Any = eliminate(np.asarray(system.weight * kernel), system.excess, parts)
+        if not np.isfinite(x).all():
+            raise InaccurateSolve("elimination met states that the chain never leaves: the matrix is singular")
+        if signed:
+            x, size = x[:, : b.shape[1]] - x[:, b.shape[1] :], x[:, : b.shape[1]] + x[:, b.shape[1] :]
+            check_cancellation(size.max(0), largest(x))
+        return Solution(x, float(relative_residuals(system, system.residual(b, x), x, b).max()), "elimination")
+
+
+@dataclass(frozen=True)
 class BandedLU(Method):
     """LAPACK's banded LU in the order the states have: the quickest for walks along a line."""
 
@@ -173,7 +210,7 @@ class SparseLU(Method):
     def applies(self, system: System, columns: int) -> bool:
         if self.single and not (system.size >= _SINGLE_FROM and columns <= 16 and system.largest_weight <= 0.99999):
             return False
-        return self._fill(system) <= _FILL_LIMIT
+        return self._fill(system) <= min(_FILL_LIMIT, memory_limit() / _FACTOR_BYTES)
 
     def cost(self, system: System, columns: int) -> float:
         n, shape = system.size, system.graph
@@ -189,6 +226,9 @@ class SparseLU(Method):
     def solve(self, system: System, rhs: Columns | None) -> Solution:
         kind = np.float32 if self.single else np.float64
         name = f"sparse LU (symmetric minimum degree, {kind.__name__})"
+        entries = int(self._fill(system)) if sp.issparse(system.kernel) else system.size**2
+        cure = 'use method="krylov"'
+        require_memory("sparse LU", (entries, "entries of the factors"), itemsize=_FACTOR_BYTES, cure=cure)
         try:
             # A larger `relax` than SuperLU's own (30, say) is a tenth faster but corrupts memory in SciPy 1.17.
             factor = splu(

@@ -26,15 +26,25 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from wane.depletion import Depletion, Diminishing, Geometric, Memory, is_traced, namespace
+from wane.checks import is_traced, require
+from wane.depletion import Depletion, Diminishing, Geometric, Memory
+from wane.exact.dense_jax import solve_jax
 from wane.exact.graph import recurrent_classes
 from wane.exact.methods import Method
-from wane.exact.representations import Representation, build, check_parameters, set_own_sites
+from wane.exact.representations import (
+    Representation,
+    build,
+    check_parameters,
+    check_sum_over_sites,
+    set_own_sites,
+)
 from wane.exact.solve import solve
-from wane.exact.system import InaccurateSolve, product
-from wane.mdp import MDP, check_sites
+from wane.exact.system import ACCEPTED_ERROR, ACCEPTED_ERROR_32, InaccurateSolve, leaving, product
+from wane.mdp import MDP, check_discount, check_kernel, check_sites
+from wane.sums import namespace
 from wane.types import AnyArray, ArrayLike, Kernel, Numbers, Scalar
 
+_SITES_AT_ONCE = 4096
 Found = tuple[Float[AnyArray, "states sites"], Float[AnyArray, " sites"], Scalar, str]
 """F, 1 − R, the relative residual, and how they were found."""
 
@@ -57,10 +67,19 @@ class Occupancy(Representation):
     def paid(self, memory: Memory) -> Float[AnyArray, "*batch sites"]:
         """Return G_f(R): what a site pays in total from the next visit on, discounted to that visit.
 
-        Raises a ValueError if that is infinite.
+        Raises a ValueError if that is infinite, and InaccurateSolve if it cannot be summed accurately.
         """
         assert isinstance(self.depletion, Diminishing)
-        total = self.depletion.generating_function(self.revisit, memory, self.escape)
+        if not is_traced(memory) and np.any(memory < 0):
+            raise ValueError(
+                f"the memory of {type(self.depletion).__name__} is a number of visits from 0 on, got {memory}"
+            )
+        total = _totals(self.depletion, self.revisit, memory, self.escape)
+        if not is_traced(total) and np.isnan(total).any():
+            raise InaccurateSolve(
+                f"what {self.depletion!r} pays over all visits cannot be summed accurately: the chance that a site is "
+                "never visited again is too small. Discount, or use Geometric"
+            )
         if not is_traced(total) and not np.isfinite(total).all():
             site = self.sites[np.argwhere(~np.isfinite(np.atleast_1d(total)))[0][-1]]
             raise ValueError(
@@ -80,9 +99,12 @@ class Occupancy(Representation):
         """
         weights: Any = self.paid(self.fresh_memory if memory is None else memory) * self.check_rewards(rewards)
         if isinstance(weights, jax.Array) or isinstance(self.first_visit, jax.Array):
-            return weights @ self.first_visit.T
-        rows = np.atleast_2d(weights).reshape(-1, len(self.sites))
-        return product(self.first_visit, np.ascontiguousarray(rows.T)).T.reshape(*np.shape(weights)[:-1], -1)
+            found = jnp.matmul(weights, self.first_visit.T, precision="highest")
+        else:
+            rows = np.atleast_2d(weights).reshape(-1, len(self.sites))
+            found = product(self.first_visit, np.ascontiguousarray(rows.T)).T.reshape(*np.shape(weights)[:-1], -1)
+        check_sum_over_sites(self.first_visit, weights, rewards, found)
+        return found
 
     def action_matrix(self, mdp: MDP, memory: Memory | None = None) -> Float[AnyArray, "states actions sites"]:
         """Return Φ(s, a, s'). Only F is backed up, once, because what the visits pay is a factor of each column."""
@@ -99,9 +121,23 @@ class Occupancy(Representation):
     def with_depletion(self, depletion: Depletion) -> Representation:
         if not isinstance(depletion, Diminishing):
             return super().with_depletion(depletion)
-        check_parameters(depletion, len(self.sites))
+        checked: Any = check_parameters(depletion, len(self.sites))
         found = self.first_visit, self.escape, self.residual, self.method
-        return _occupancy(depletion, self.kernel, self.discount, self.sites, found)
+        return _occupancy(checked, self.kernel, self.discount, self.sites, found)
+
+
+def _totals(depletion: Diminishing, x: Any, visits: Any, escape: Any) -> Any:
+    """Return G_f(x), for a few thousand sites at a time: quadratures and series look at thousands of terms for each."""
+    size = np.shape(x)[-1] if np.ndim(x) else 1
+    if size <= _SITES_AT_ONCE or is_traced(x, visits, escape, *jax.tree_util.tree_leaves(depletion)):
+        return depletion.generating_function(x, visits, escape)
+    parts = []
+    for start in range(0, size, _SITES_AT_ONCE):
+        few = slice(start, start + _SITES_AT_ONCE)
+        made = visits[..., few] if np.ndim(visits) and np.shape(visits)[-1] > 1 else visits
+        curve: Any = depletion.at_sites(few)
+        parts.append(curve.generating_function(x[..., few], made, escape[..., few]))
+    return namespace(*parts).concatenate(parts, axis=-1)
 
 
 def _occupancy(
@@ -119,21 +155,29 @@ def _(
     depletion: Diminishing, kernel: Kernel, discount: Scalar, sites: Int[np.ndarray, " sites"], method: str | Method
 ) -> Occupancy:
     if isinstance(kernel, jax.Array) or is_traced(discount):
-        found = _first_visit_and_escape_jax(jnp.asarray(kernel), discount, sites)
+        found = first_visit_and_escape_jax(jnp.asarray(kernel), discount, sites)
     else:
         found = first_visit_and_escape(kernel, float(discount), sites, method)
     return _occupancy(depletion, kernel, discount, sites, found)
 
 
 def first_visit_and_escape(
-    kernel: Kernel, discount: float, sites: Int[np.ndarray, " sites"], method: str | Method
+    kernel: Kernel,
+    discount: float,
+    sites: Int[np.ndarray, " sites"],
+    method: str | Method,
+    loss: float | None = None,
 ) -> Found:
-    """Return F and 1 − R of the sites, the relative residual, and how they were found."""
+    """Return F and 1 − R of the sites, the relative residual, and how they were found.
+
+    `loss` is 1 − discount, to be passed where it is known more precisely than the discount.
+    """
     if discount == 1:
         return _undiscounted(kernel, sites, method)
     n, k = kernel.shape[0], len(sites)
     every = k == n and bool((sites == np.arange(n)).all())
-    solution = solve(kernel, None if every else _unit_columns(n, sites), discount=discount, method=method)
+    columns = None if every else _unit_columns(n, sites)
+    solution = solve(kernel, columns, discount=discount, method=method, loss=loss)
     d = solution.x[sites, np.arange(k)]
     return solution.x / d, 1 / d, solution.residual, solution.method
 
@@ -160,84 +204,40 @@ def _undiscounted(kernel: Any, sites: Int[np.ndarray, " sites"], method: str | M
         return first_visit, escape, 0.0, "recurrent classes"
     rows = kernel[transient]
     rhs = np.where(site_class >= 0, rows @ first_visit, transient[:, None] == sites)
-    # One more column, all ones: its solution is the mean number of steps among the transient states.
-    ones = np.ones((len(transient), 1))
-    solution = solve(rows[:, transient], np.hstack([rhs, ones]), discount=1.0, method=method)
-    _check_leaving(float(solution.x[:, -1].max()))
+    leak = leaving(rows, component < 0)
+    solution = solve(rows[:, transient], rhs, discount=1.0, method=method, leak=leak)
     diagonal = np.ones(k)
     passing = np.flatnonzero(site_class < 0)
     diagonal[passing] = solution.x[np.searchsorted(transient, sites[passing]), passing]
-    first_visit[transient] = solution.x[:, :-1] / diagonal
+    first_visit[transient] = solution.x / diagonal
     escape[passing] = 1 / diagonal[passing]
     return first_visit, escape, solution.residual, f"recurrent classes, {solution.method}"
 
 
-def _check_leaving(steps: float) -> None:
-    """Raise InaccurateSolve where the chance to leave the transient states is as small as the rounding of a row."""
-    if not np.finfo(float).eps * steps <= 1e-7:
-        raise InaccurateSolve(
-            f"the chain leaves its transient states after {steps:.1e} steps on average: with discount 1, the rounding "
-            "of the kernel's entries then decides where to. Discount, or merge states that never part"
-        )
-
-
-def _first_visit_and_escape_jax(
-    kernel: Float[Array, "states states"], discount: Scalar, sites: Int[np.ndarray, " sites"]
+def first_visit_and_escape_jax(
+    kernel: Float[Array, "states states"],
+    discount: Scalar,
+    sites: Int[np.ndarray, " sites"],
+    loss: Scalar | None = None,
 ) -> Found:
-    """Return the same by dense LU in JAX, differentiable in the kernel and the discount."""
+    """Return the same in JAX, differentiable in the kernel and the discount."""
     if not is_traced(discount) and float(discount) == 1:
         return _undiscounted_jax(kernel, sites)
-    n = kernel.shape[0]
-    system = jnp.eye(n, dtype=kernel.dtype) - discount * kernel
-    columns = jnp.asarray(_unit_columns(n, sites), kernel.dtype)
-    x, residual = _solve_jax(system, columns)
+    columns = jnp.asarray(_unit_columns(kernel.shape[0], sites), kernel.dtype)
+    x, residual, how = solve_jax(kernel, columns, discount, 1 - discount if loss is None else loss)
     d = x[sites, np.arange(len(sites))]
-    return x / d, 1 / d, residual, "dense LU (JAX)"
-
-
-def _solve_jax(
-    system: Float[Array, "states states"], columns: Float[Array, "states columns"]
-) -> tuple[Float[Array, "states columns"], Float[Array, ""]]:
-    """Return the solution and its relative residual. A bad one raises InaccurateSolve, or is NaN while JAX traces.
-
-    A nearly singular system has a small residual and a huge, meaningless solution, so its size is checked too.
-    """
-    x = jnp.linalg.solve(system, columns)
-    norm, largest = jnp.abs(system).sum(1).max(), jnp.abs(x).max()
-    # On some GPUs the default precision rounds factors to ten bits, and every residual would look bad.
-    product = jnp.matmul(system, x, precision="highest")
-    residual = jnp.abs(columns - product).max() / (norm * largest + jnp.abs(columns).max())
-    forward = float(jnp.finfo(system.dtype).eps) * jnp.maximum(norm, 1) * largest
-    good = (residual <= (1e-10 if system.dtype == jnp.float64 else 1e-4)) & (forward <= 1e-3)
-    if not is_traced(good) and not bool(good):
-        raise InaccurateSolve(
-            f"dense LU in {system.dtype} left a relative residual of {float(residual):.1e} and an error of up to "
-            f"{float(forward):.1e}: discount more, or switch on double precision with "
-            'jax.config.update("jax_enable_x64", True)'
-        )
-    return jnp.where(good, x, jnp.nan), residual
+    return x / d, 1 / d, residual, how
 
 
 def _undiscounted_jax(kernel: Float[Array, "states states"], sites: Int[np.ndarray, " sites"]) -> Found:
+    """Return the same by NumPy, because the recurrent classes are found outside of JAX."""
     if is_traced(kernel):
         raise TypeError(
             "discount 1 needs the recurrent classes of the kernel, which JAX cannot find while it traces it: call this "
             "outside of jit, grad and vmap over the kernel, or pass a discount below 1"
         )
-    component = recurrent_classes(np.asarray(kernel))
-    transient, site_class = np.flatnonzero(component < 0), component[sites]
-    first_visit = jnp.asarray((component[:, None] == site_class) & (site_class >= 0), kernel.dtype)
-    escape, residual = jnp.zeros(len(sites), kernel.dtype), jnp.zeros(())
-    if len(transient):
-        rows = kernel[transient]
-        rhs = jnp.where(site_class >= 0, rows @ first_visit, jnp.asarray(transient[:, None] == sites, kernel.dtype))
-        x, residual = _solve_jax(jnp.eye(len(transient), dtype=kernel.dtype) - rows[:, transient], rhs)
-        passing = np.flatnonzero(site_class < 0)
-        diagonal = jnp.ones(len(sites), kernel.dtype)
-        diagonal = diagonal.at[passing].set(x[np.searchsorted(transient, sites[passing]), passing])
-        first_visit = first_visit.at[transient].set(x / diagonal)
-        escape = escape.at[passing].set(1 / diagonal[passing])
-    return first_visit, escape, residual, "recurrent classes, dense LU (JAX)"
+    first_visit, escape, residual, how = _undiscounted(check_kernel(np.asarray(kernel)), sites, "auto")
+    return jnp.asarray(first_visit, kernel.dtype), jnp.asarray(escape, kernel.dtype), residual, how
 
 
 def equivalent_rewards(rewards: Numbers, depletion: Diminishing, self_occupancy: ArrayLike, visits: Numbers = 0) -> Any:
@@ -247,10 +247,19 @@ def equivalent_rewards(rewards: Numbers, depletion: Diminishing, self_occupancy:
     diagonal of the successor representation, from this package or from any successor-feature or forward–backward
     model. That model then evaluates diminishing rewards without retraining. This is exact for evaluating the model's
     policy. For control, note that d belongs to that policy: where every site wears off alike, r̃ ranks actions much as
-    r̄ does.
+    r̄ does. Raises a ValueError if a d is not finite or below 1.
     """
-    escape = 1 / namespace(self_occupancy).asarray(self_occupancy)
-    return rewards * depletion.generating_function(1 - escape, visits, escape) * escape
+    xp = namespace(self_occupancy)
+    d = xp.asarray(self_occupancy)
+    d = require(d, lambda d: jnp.isfinite(d) & (d >= 1 - 1e-5), "self_occupancy is 1 or more: a state visits itself")
+    if not is_traced(d) and not np.all(np.isfinite(d) & (d >= 1 - 1e-5)):
+        bad = np.asarray(d)[~(np.isfinite(d) & (d >= 1 - 1e-5))].flat[0]
+        raise ValueError(
+            f"self_occupancy holds {bad:g}: the diagonal of a successor representation is finite, and 1 or more, "
+            "because a state visits itself. If a model has learned less, pass max(d, 1)"
+        )
+    escape = 1 / d
+    return rewards * _totals(depletion, 1 - escape, visits, escape) * escape
 
 
 def from_lambda_representation(
@@ -258,24 +267,54 @@ def from_lambda_representation(
 ) -> Occupancy:
     """Return every other curve's representation from a given Φ_λ with λ > 0, learned or computed.
 
-    R(s') = (1 − 1/Φ_λ(s', s')) / λ and F(s, s') = Φ_λ(s, s') / Φ_λ(s', s'). The answer has no kernel and no residual,
-    but `.with_depletion` gives every other curve. Raises a ValueError if λ = 0 or if Φ_λ is impossible for this λ.
+    1 − R(s') = (1/Φ_λ(s', s') − (1 − λ)) / λ and F(s, s') = Φ_λ(s, s') / Φ_λ(s', s'). The answer has no kernel and no
+    residual, but `.with_depletion` gives every other curve. Raises a ValueError if λ = 0 or if Φ_λ is impossible for
+    this λ, and InaccurateSolve if the rounding of Φ_λ hides how often the sites are visited again (λ is tiny, or λ < 1
+    and the sites are certain to be visited again but for very little).
     """
-    xp = namespace(matrix, lam)
+    depletion: Any = Geometric(lam).checked()
+    discount = check_discount(discount)
+    xp = namespace(matrix, lam, discount)
     phi: Any = xp.asarray(matrix)
     sites = check_sites(sites, phi.shape[0])
     if phi.shape[1:] != sites.shape:
         raise ValueError(f"the λR has shape {phi.shape}, but there are {len(sites)} sites: one column for each")
     if not is_traced(lam) and np.any(np.asarray(lam) <= 0):
         raise ValueError("λ must be above 0: the first-occupancy representation (λ = 0) holds nothing about returns")
+    if not is_traced(phi) and not np.all(np.isfinite(phi)):
+        raise ValueError("the λR holds numbers that are not finite: with λ < 1 or discount < 1 it is finite everywhere")
     diagonal = phi[sites, np.arange(len(sites))]
-    escape = 1 - (1 - 1 / diagonal) / xp.asarray(lam)
-    possible = (escape >= 0) & (escape <= 1 + 1e-9)
-    if not is_traced(escape) and not np.all(possible):
+    escape = _escape_from_lambda(diagonal, depletion.lam, discount, sites)
+    return _occupancy(depletion, None, discount, sites, (phi / diagonal, escape, xp.nan, "given"))
+
+
+def _escape_from_lambda(diagonal: Any, lam: Any, discount: Scalar, sites: Int[np.ndarray, " sites"]) -> Any:
+    """Return 1 − R = (1/Φ − (1 − λ)) / λ, which is at least 1 − γ.
+
+    The two terms are rounded in proportion to their size. A value that differs from 1 − γ by no more than that is set
+    to it: with γ = 1 the site is then certain to be visited again.
+    """
+    xp = namespace(diagonal, lam, discount)
+    terms = 1 / diagonal, 1 - xp.asarray(lam)
+    escape = (terms[0] - terms[1]) / lam
+    rounding = float(xp.finfo(escape.dtype).eps) * (terms[0] + terms[1]) / lam
+    least, accepted = 1 - discount, ACCEPTED_ERROR if escape.dtype == np.float64 else ACCEPTED_ERROR_32
+    escape = xp.where((xp.abs(escape - least) <= rounding) & (rounding <= accepted), least, escape)
+    possible = (escape >= -rounding) & (escape <= 1 + 1e-9 + rounding)
+    clear = (rounding <= accepted * escape) | ((escape == 0) & (least == 0) & (rounding <= accepted))
+    if is_traced(escape):
+        return xp.where(possible & clear, escape, xp.nan)
+    if not np.all(possible):
         i = int(np.argmax(~possible))
         entry = f"Φ({sites[i]}, {sites[i]}) = {float(diagonal[i]):.4g}"
         raise ValueError(f"{entry} is no λR of this λ: it must lie between 1 and 1 / (1 − λ)")
-    return _occupancy(Geometric(lam), None, discount, sites, (phi / diagonal, escape, xp.nan, "given"))
+    if not np.all(clear):
+        site = sites[int(np.argmin(clear))]
+        raise InaccurateSolve(
+            f"the λR of site {site} in {escape.dtype} is too coarse to tell how often it is visited again: give a Φ of "
+            "a larger λ, or in 64 bits"
+        )
+    return escape
 
 
 def lambda_derivative(phi: Occupancy) -> Float[AnyArray, "states sites"]:

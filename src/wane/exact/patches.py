@@ -7,22 +7,29 @@ that the next visit to X after one in x is in x'. A curve f over visit counts pa
 
 For the paper's λⁿ this is one system, Φ_λ(·, X) = (I − γDP)⁻¹ 1_X with D = λ on X and 1 elsewhere. It is not additive
 over X, as the paper proves: splitting a patch into two that wear off separately is worth more
-(`wane.exact.bounds.subadditivity`).
+(`wane.exact.bounds.subadditivity`). Patches that grow back are in `wane.exact.growing`.
 """
 
+import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
+import jax
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from wane.depletion import SERIES_TOLERANCE, Diminishing, FirstVisits, Geometric, Listed, check_bound
-from wane.exact.graph import can_reach
+from wane.checks import check_range, is_traced
+from wane.depletion import Depletion, Diminishing, FirstVisits, Geometric, Listed
+from wane.exact.graph import can_reach, recurrent_classes
+from wane.exact.growing import growing_patches
 from wane.exact.methods import Method
-from wane.exact.representations import check_parameters
+from wane.exact.representations import check_parameters, check_sum_over_sites
 from wane.exact.solve import solve
+from wane.exact.system import leaving
+from wane.limits import require_memory
 from wane.mdp import check_discount, check_kernel, check_sites
-from wane.types import ArrayLike, KernelLike, Scalar
+from wane.sums import SERIES_BLOCK, SERIES_TOLERANCE, check_bound
+from wane.types import ArrayLike, Integer, KernelLike, Scalar
 
 LONGEST_SUM = 200_000
 
@@ -35,38 +42,55 @@ class PatchRepresentation(NamedTuple):
     """the largest relative residual of the linear systems behind it"""
     method: str
     """how these were solved"""
+    truncation: float = 0.0
+    """a bound on the error from a grid of memories, per unit of r̄; zero for depletions that count visits"""
 
     def values(self, rewards: ArrayLike) -> Float[np.ndarray, " states"]:
         """Return V(s) for the first-visit reward r̄ of every patch."""
         pay = np.asarray(rewards, dtype=float)
+        check_range("rewards", pay, -np.inf, np.inf, "each is a finite r̄")
         if pay.shape != self.matrix.shape[1:]:
             raise ValueError(
                 f"rewards has shape {pay.shape}: give one r̄ for each of the {self.matrix.shape[1]} patches"
             )
-        return self.matrix @ pay
+        values = self.matrix @ pay
+        check_sum_over_sites(self.matrix, pay, pay, values)
+        return values
 
 
 def patch_representation(
     kernel: KernelLike,
     patches: Sequence[ArrayLike],
-    depletion: Diminishing,
+    depletion: Depletion,
     *,
     discount: Scalar,
     method: str | Method = "auto",
+    grid: Integer | None = None,
 ) -> PatchRepresentation:
-    """Return the exact representation of patches, each a list of states or a mask, for any curve over visit counts."""
-    checked, gamma = check_kernel(kernel), float(check_discount(discount))
-    if not isinstance(depletion, Diminishing):
-        raise TypeError(f"a patch takes a depletion that counts visits (Diminishing), not {type(depletion).__name__}")
+    """Return the representation of patches, each a list of states or a mask.
+
+    It is exact for every curve over visit counts. For a depletion that grows back, `grid` is the number of memories
+    that a patch is given, and the answer states a bound on its error as `truncation`. It is solved with NumPy in 64
+    bits, also for a JAX kernel. Raises a TypeError if JAX traces an argument.
+    """
+    if is_traced(kernel, discount, *jax.tree_util.tree_leaves(depletion)):
+        raise TypeError("patches are solved outside of JAX: call this without jit, grad or vmap")
+    given: Any = np.asarray(kernel) if isinstance(kernel, jax.Array) else kernel
+    checked, gamma = check_kernel(given), float(check_discount(discount))
+    if not isinstance(depletion, Depletion):
+        raise TypeError(f"{depletion!r} is no Depletion: take one of wane.depletion, or subclass it (ten lines)")
     if len(patches) == 0:
         raise ValueError("patches is empty: name at least one set of states")
     check_parameters(depletion, len(patches))
     sets = [check_sites(patch, checked.shape[0]) for patch in patches]
     if any(len(states) == 0 for states in sets):
         raise ValueError("a patch without states is never visited: leave it out")
-    found = [_patch(checked, states, depletion.at_sites(i), gamma, method) for i, states in enumerate(sets)]
-    matrix = np.stack([column for column, _, _ in found], axis=1)
-    return PatchRepresentation(matrix, max(residual for _, residual, _ in found), found[0][2])
+    if isinstance(depletion, Diminishing):
+        found = [_patch(checked, states, depletion.at_sites(i), gamma, method) for i, states in enumerate(sets)]
+        matrix = np.stack([column for column, _, _ in found], axis=1)
+        return PatchRepresentation(matrix, max(residual for _, residual, _ in found), found[0][2])
+    low, high, residual, how = growing_patches(checked, sets, depletion, gamma, method, grid)
+    return PatchRepresentation((low + high) / 2, residual, how, float(np.max(np.abs(high - low))) / 2)
 
 
 def _patch(
@@ -76,15 +100,45 @@ def _patch(
     n = kernel.shape[0]
     inside = np.zeros(n, bool)
     inside[states] = True
-    if isinstance(depletion, Geometric) and discount < 1:
-        scale = np.where(inside, float(depletion.lam), 1.0)
-        solution = solve(kernel, inside.astype(float), discount=discount, scale=scale, method=method)
-        return solution.x, solution.residual, solution.method
+    if isinstance(depletion, Geometric):
+        return _geometric_patch(kernel, inside, float(depletion.lam), discount, method)
+    cure = "use Geometric, which needs one column, or a smaller patch"
+    require_memory("a patch", (n, "states"), (len(states), "states of the patch"), copies=5, cure=cure)
     units = np.zeros((n, len(states)))
     units[states, np.arange(len(states))] = 1
     first_visit, residual, how = _first_visits(kernel, inside, units, discount, method)
     next_visit = discount * (kernel[states] @ first_visit)
-    return first_visit @ _sum_over_visits(next_visit, depletion), residual, how
+    return first_visit @ sum_over_visits(next_visit, depletion), residual, how
+
+
+def _geometric_patch(
+    kernel: Any, inside: Bool[np.ndarray, " states"], lam: float, discount: float, method: str | Method
+) -> tuple[Float[np.ndarray, " states"], float, str]:
+    """Return (I − γDP)⁻¹ 1_X on the states that can reach X, and zero elsewhere.
+
+    With discount 1 the system of all states may be singular. With λ = 1 as well, X pays for ever if it lies in a
+    recurrent class.
+    """
+    scale = np.where(inside, lam, 1.0)
+    if discount < 1:
+        solution = solve(kernel, inside.astype(float), discount=discount, scale=scale, method=method)
+        return solution.x, solution.residual, solution.method
+    if lam == 1 and np.any(recurrent_classes(kernel)[inside] >= 0):
+        _refuse_endless_visits(Geometric(lam))
+    reach = can_reach(kernel, np.flatnonzero(inside))
+    states = np.flatnonzero(reach)
+    rows = kernel[states]
+    solution = solve(
+        rows[:, states],
+        inside[states].astype(float),
+        discount=1.0,
+        scale=scale[states],
+        method=method,
+        leak=leaving(rows, reach),
+    )
+    column = np.zeros(len(inside))
+    column[states] = solution.x
+    return column, solution.residual, solution.method
 
 
 def _first_visits(
@@ -103,48 +157,80 @@ def _first_visits(
     if len(outside) == 0:
         return first_visit, 0.0, "nothing to solve"
     rows = kernel[outside]
-    solution = solve(rows[:, outside], discount * (rows @ units), discount=discount, method=method)
+    kept = np.zeros(len(inside), bool)
+    kept[outside] = True
+    rhs = discount * (rows @ units)
+    solution = solve(rows[:, outside], rhs, discount=discount, method=method, leak=leaving(rows, kept))
     first_visit[outside] = solution.x
     return first_visit, solution.residual, solution.method
 
 
-def _sum_over_visits(next_visit: Float[np.ndarray, "patch patch"], depletion: Diminishing) -> np.ndarray:
+def sum_over_visits(next_visit: Float[np.ndarray, "patch patch"], depletion: Diminishing) -> np.ndarray:
     """Return Σₙ f(n) Kⁿ 1. The sum ends when the rest, at most bound · max Kⁿ1 / (1 − max K1), is negligible."""
     ones = np.ones(len(next_visit))
     escape = 1 - float((next_visit @ ones).max())
-    if isinstance(depletion, Geometric) and (escape > 0 or float(depletion.lam) < 1):
-        return np.linalg.solve(np.eye(len(next_visit)) - float(depletion.lam) * next_visit, ones)
-    paying_visits = _number_of_paying_visits(depletion)
-    if paying_visits is None:
-        _check_summable(escape, depletion)
+    terms = _number_of_terms(escape, depletion)
+    if isinstance(depletion, FirstVisits) and terms > 4 * len(next_visit):
+        return _first_terms(next_visit, int(depletion.n))
+    _check_terms(terms, depletion)
     powers, total = ones, np.zeros(len(next_visit))
-    for n in range(LONGEST_SUM if paying_visits is None else paying_visits):
-        worth = float(depletion.worth(n))
-        check_bound(depletion, worth)
-        total = total + worth * powers
-        powers = next_visit @ powers
+    for start in range(0, terms, SERIES_BLOCK):
+        worths = np.asarray(depletion.worth(np.arange(start, min(start + SERIES_BLOCK, terms))), float)
+        check_bound(depletion, worths)
+        for worth in np.broadcast_to(worths, (min(SERIES_BLOCK, terms - start),)):
+            total = total + worth * powers
+            powers = next_visit @ powers
         if powers.max() * depletion.bound <= SERIES_TOLERANCE * escape:
             break
     return total
 
 
-def _check_summable(escape: float, depletion: Diminishing) -> None:
-    """Raise a ValueError if the sum over visits has infinitely many terms that count, or too many."""
-    if escape <= 1e-12:
-        raise ValueError(
-            f"the patch is certain to be visited again and again, and the sum of what {depletion!r} pays there has no "
-            "closed form or is infinite: discount, or use Geometric (λ < 1), FirstVisits or a Listed without tail"
-        )
-    terms = np.log(SERIES_TOLERANCE * escape / depletion.bound) / np.log1p(-escape) if escape < 1 else 1
+def _first_terms(next_visit: Float[np.ndarray, "patch patch"], n: int) -> np.ndarray:
+    """Return S_n = Σ_{i<n} Kⁱ 1 by doubling, S_2m = S_m + Kᵐ S_m, from the highest bit of n to the lowest.
+
+    Rounding errors in Kᵐ would double each time. So its rows are scaled to their sums 1 − e_m, where the probability
+    e_m of having left after m visits is summed as e_2m = e_m + Kᵐ e_m, in which nothing cancels.
+    """
+    size = len(next_visit)
+    ones = np.ones(size)
+    left_at_once = 1 - next_visit @ ones
+    left_at_once[left_at_once < 1e-15 * size] = 0.0
+    power, total, left = np.eye(size), np.zeros(size), np.zeros(size)
+    for bit in bin(n)[2:]:
+        total, left, power = total + power @ total, left + power @ left, power @ power
+        if bit == "1":
+            total, left, power = ones + next_visit @ total, left_at_once + next_visit @ left, next_visit @ power
+        sums = power.sum(1)
+        power *= np.divide(np.maximum(1 - left, 0.0), sums, out=np.zeros(size), where=sums > 0)[:, None]
+    return total
+
+
+def _number_of_terms(escape: float, depletion: Diminishing) -> int:
+    """Return how many terms of the sum over visits count. Raises a ValueError if there is no end of them."""
+    paying = math.inf
+    if isinstance(depletion, FirstVisits):
+        paying = int(depletion.n)
+    elif isinstance(depletion, Listed) and depletion.tail == 0:
+        paying = len(depletion.values)
+    if paying == math.inf and escape <= 1e-12:
+        _refuse_endless_visits(depletion)
+    if escape >= 1:
+        return 1
+    negligible = SERIES_TOLERANCE * escape / max(depletion.bound, SERIES_TOLERANCE)
+    counting = math.log(negligible) / math.log1p(-escape) if escape > 0 else math.inf
+    return math.ceil(min(paying, counting))
+
+
+def _check_terms(terms: int, depletion: Diminishing) -> None:
     if terms > LONGEST_SUM:
         raise ValueError(
-            f"summing {depletion!r} over the visits to a patch would take {terms:.1e} terms: discount more, or use "
-            "Geometric, FirstVisits or a Listed without tail"
+            f"summing {type(depletion).__name__} over the visits to a patch would take {terms:.1e} terms: discount "
+            "more, or use Geometric or FirstVisits"
         )
 
 
-def _number_of_paying_visits(depletion: Diminishing) -> int | None:
-    """Return after how many visits nothing more is paid, or None if that never happens."""
-    if isinstance(depletion, FirstVisits):
-        return int(depletion.n)
-    return len(depletion.values) if isinstance(depletion, Listed) and depletion.tail == 0 else None
+def _refuse_endless_visits(depletion: Diminishing) -> NoReturn:
+    raise ValueError(
+        f"the patch is certain to be visited again and again, and the sum of what {depletion!r} pays there has no "
+        "closed form or is infinite: discount, or use Geometric (λ < 1), FirstVisits or a Listed without tail"
+    )

@@ -1,14 +1,15 @@
-"""The best possible return: optimal control over (state × visit counts).
+"""The best possible return: optimal control over (state × what the sites remember).
 
-Rewards that depend on how often each site was visited make the optimal policy depend on it too. With the counts c added
-to the state the problem is an ordinary MDP again. Let A(s, c) be the best return from acting in s, after the visit to s
-has been paid and counted:
+`wane.exact.product` solves the MDP over states and levels of memory; here the levels are chosen, with a bound on what
+they leave out.
 
-    A(s, c) = max_a { ρ(s, a) + E[ r̄(s') f(c(s')) + γ A(s', c + 1_s') ] },        s' ~ p(·|s, a).
+Where rewards only wear off, the levels are visit counts. There are n · Π (mᵢ + 1) pairs of state and counts when the
+i-th site is counted up to mᵢ. From there on it pays the limit of its curve, which is nothing for the paper's λⁿ: a cap
+that went on paying λ^m would add value that does not exist. The caps are chosen so that what they leave out stays below
+a tolerance.
 
-There are n · Π (mᵢ + 1) pairs when the i-th site is counted up to mᵢ. From there on it pays the limit of its curve,
-which is nothing for the paper's λⁿ: a cap that went on paying λ^m would add value that does not exist. The caps are
-chosen so that what they leave out stays below a tolerance.
+Where rewards grow back, low and high levels enclose the memory of each site (`wane.exact.levels`). The answer is the
+value of the low ones, which the policy is sure to earn. Its error is at most the difference to the high ones.
 
 There are two ways to time rewards. "departure" is the definition, Σ_{t≥0} γᵗ r(s_t): the start pays. "arrival" is what
 the paper's experiments do, Σ_{t≥1} γᵗ rₜ: the first action's reward is discounted once, and the start pays nothing.
@@ -17,18 +18,24 @@ the paper's experiments do, Σ_{t≥1} γᵗ rₜ: the first action's reward is 
 import math
 from typing import Any, Literal, NamedTuple
 
+import jax
 import numpy as np
 from jaxtyping import Float, Int
 
-from wane.depletion import Diminishing, check_bound
-from wane.exact.representations import check_parameters
+from wane.depletion import Depletion, Diminishing, Memory
+from wane.exact.levels import Levels, counted_levels, enclosing_levels
+from wane.exact.product import Product, require_product, strides_of
+from wane.exact.representations import check_parameters, check_tolerance, check_whole
+from wane.limits import require_memory
 from wane.mdp import MDP, check_discount, check_sites
+from wane.sums import check_bound
 from wane.types import ArrayLike, Integer, Real, Scalar
 
-MOST_PAIRS = 50_000_000
-LONGEST_CURVE = 10_000_000
-PayTables = list[Float[np.ndarray, " _counts"]]
-"""for every site r̄ f(c) by its count c, with the limit of the curve as the last entry"""
+LONGEST = 10_000_000
+"""The largest horizon, and the longest curve over visit counts."""
+MOST_LEVELS = 2048
+USUAL_PAIRS = 500_000
+"""Pairs of state and levels that are made if `grid` is not given: value iteration then takes seconds, not minutes."""
 
 
 class Optimum(NamedTuple):
@@ -36,29 +43,44 @@ class Optimum(NamedTuple):
 
     values: Float[np.ndarray, " states"]
     """the best return from every state, with no site visited yet"""
-    policy: Int[np.ndarray, "times states *counts"]
-    """best actions by time, state and visits to each site so far; without a horizon there is one time only"""
-    caps: tuple[int, ...]
-    """the largest count of each site; larger counts use the same entries of `policy`"""
+    policy: Int[np.ndarray, "times states combinations"]
+    """best actions by time, state and combination of the sites' levels (in the order of `itertools.product`); without a
+    horizon there is one time only"""
+    levels: tuple[Levels, ...]
+    """what each site remembers: its visit counts, or for a reward that grows back a grid of memories"""
     error: float
-    """a bound on what capping and stopping leave out of `values`"""
+    """a bound on the error of `values`; for rewards that grow back, the optimum is at most so much higher"""
     sites: Int[np.ndarray, " sites"]
+    horizon: int | None
 
-    def action(self, state: Integer, visits: ArrayLike, time: Integer = 0) -> int:
-        """Return the best action in a state, given the visits to each site so far (the present one included)."""
-        counted = np.asarray(visits, dtype=np.int64)
-        if counted.shape != self.sites.shape or np.any(counted < 0):
-            raise ValueError(f"visits must be a count from 0 on for each of the {len(self.sites)} sites, got {visits}")
+    @property
+    def caps(self) -> tuple[int, ...]:
+        """The number of the last level of each site: for visit counts, larger counts are treated as this one."""
+        return tuple(len(each.worth) - 1 for each in self.levels)
+
+    def action(self, state: Integer, memory: Memory, time: Integer = 0) -> int:
+        """Return the best action in a state at a time.
+
+        `memory` is what each site remembers once the present visit is counted: the visits so far, or the memory of a
+        depletion that grows back. Raises a ValueError if there is no such state, time or memory.
+        """
         if len(self.policy) == 0:
             raise ValueError("with a horizon of one reward, paid at departure, no action is ever taken")
-        counts = tuple(np.minimum(counted, self.caps))
-        return int(self.policy[(min(time, len(self.policy) - 1), state, *counts)])
+        state = check_whole("state", state, 0, self.policy.shape[1] - 1)
+        time = check_whole("time", time, 0, None if self.horizon is None else len(self.policy) - 1)
+        numbers = len(self.levels[0].order) if self.levels else 1
+        # Lists are arrays here. So are tuples, unless a memory consists of several arrays.
+        arrays = [memory] if numbers == 1 else jax.tree_util.tree_leaves(memory, is_leaf=lambda x: isinstance(x, list))
+        leaves = [_check_memory(each, len(self.sites)) for each in arrays]
+        placed = [each.place([leaf[i] for leaf in leaves]) for i, each in enumerate(self.levels)]
+        combination = strides_of(self.levels) @ np.array(placed, np.int64)
+        return int(self.policy[min(time, len(self.policy) - 1), state, combination])
 
 
 def optimum(
     mdp: MDP,
     rewards: ArrayLike,
-    depletion: Diminishing,
+    depletion: Depletion,
     *,
     discount: Scalar,
     sites: ArrayLike | None = None,
@@ -67,12 +89,15 @@ def optimum(
     action_rewards: ArrayLike | None = None,
     tolerance: Real = 1e-6,
     caps: ArrayLike | None = None,
+    grid: Integer | None = None,
 ) -> Optimum:
-    """Return the optimal return and policy when every site's reward wears off with its visits.
+    """Return the optimal return and policy when every site's reward changes with its visits.
 
     `rewards` are the r̄ of the `sites`. `action_rewards` (states, actions) never wear off and are paid with the arrival.
     With a `horizon` exactly so many rewards are received, else infinitely many. `caps` overrides the largest counts,
-    which are otherwise chosen from `tolerance`. Raises a ValueError if there are too many pairs of state and counts.
+    which are otherwise chosen from `tolerance`. For rewards that grow back `grid` is the number of memories that each
+    site is given: more of them make the answer's `error` smaller, at a cost that grows as grid to the power of the
+    number of sites. Raises a ValueError if there are too many pairs of state and memories.
     """
     if not isinstance(mdp, MDP):
         raise TypeError(
@@ -81,118 +106,154 @@ def optimum(
     gamma, sites = float(check_discount(discount)), check_sites(sites, mdp.n_states)
     pay = np.asarray(rewards, dtype=float)
     _check_rewards(pay, sites, depletion)
+    horizon = None if horizon is None else check_whole("horizon", horizon, 1, LONGEST)
     _check_settings(gamma, horizon, timing, action_rewards, tolerance)
     extra = None if action_rewards is None else _check_action_rewards(action_rewards, mdp)
-    steps = None if horizon is None else int(horizon) - (timing == "departure")
-    _check_size((mdp.n_states,), steps)
-    tables, omitted = _pay_tables(pay, depletion, gamma, horizon, float(tolerance) / 2, caps)
-    shape = (mdp.n_states, *(len(table) for table in tables))
-    _check_size(shape, steps)
-    problem = _Counted(mdp, tables, sites, gamma, extra)
-    best, policy, unsettled = problem.value_iteration(np.zeros(shape), steps, float(tolerance) / 2)
-    from_start = problem.arrival_values(best) if timing == "departure" else gamma * best
-    values = from_start[(slice(None), *(0,) * len(sites))]
-    return Optimum(values, policy, tuple(len(table) - 1 for table in tables), omitted + unsettled, sites)
+    problem = _Problem(mdp, sites, pay, gamma, horizon, timing, extra, float(tolerance) / 2)
+    if isinstance(depletion, Diminishing):
+        if grid is not None:
+            raise ValueError("grid is for rewards that grow back: choose the largest visit counts with `caps`")
+        return problem.solve_counts(depletion, caps)
+    if caps is not None:
+        raise ValueError("caps are largest visit counts: for a reward that grows back choose a `grid` of memories")
+    return problem.solve_levels(depletion, grid)
 
 
-class _Counted(NamedTuple):
-    """The MDP over (state, counts)."""
+class _Problem(NamedTuple):
+    """The arguments of `optimum`, checked."""
 
     mdp: MDP
-    pay_tables: PayTables
     sites: Int[np.ndarray, " sites"]
+    rewards: Float[np.ndarray, " sites"]
     discount: float
+    horizon: int | None
+    timing: str
     action_rewards: Float[np.ndarray, "states actions"] | None
+    tolerance: float
 
-    def arrival_values(self, best: Float[np.ndarray, " states *counts"]) -> Float[np.ndarray, " states *counts"]:
-        """Return what arriving in each state with counts c is worth: its site pays, and one more visit is counted."""
-        values = self.discount * best
-        for i, (site, pay) in enumerate(zip(self.sites, self.pay_tables, strict=True)):
-            # At the cap the count stays where it is.
-            counted = np.minimum(np.arange(len(pay)) + 1, len(pay) - 1)
-            pay_by_count = pay.reshape([-1 if j == i else 1 for j in range(len(self.pay_tables))])
-            values[site] = pay_by_count + self.discount * np.take(best[site], counted, axis=i)
-        return values
+    @property
+    def steps(self) -> int | None:
+        """How many actions are taken."""
+        return None if self.horizon is None else self.horizon - (self.timing == "departure")
 
-    def improve(self, best: Float[np.ndarray, " states *counts"]) -> tuple[np.ndarray, np.ndarray]:
-        """Return A after one step of value iteration, and the actions that attain it (the lowest of equals)."""
-        arrival = self.arrival_values(best).reshape(len(best), -1)
-        highest = np.full(arrival.shape, -np.inf)
-        actions = np.zeros(arrival.shape, np.min_scalar_type(self.mdp.n_actions))
-        for a in range(self.mdp.n_actions):
-            kernel: Any = self.mdp.action(a)
-            q = np.asarray(kernel @ arrival)
-            if self.action_rewards is not None:
-                q = q + self.action_rewards[:, a, None]
-            better = q > highest
-            highest[better], actions[better] = q[better], a
-        return highest.reshape(best.shape), actions.reshape(best.shape)
+    def solve_counts(self, depletion: Diminishing, caps: ArrayLike | None) -> Optimum:
+        """Return the optimum over visit counts."""
+        self.require([])
+        tables, omitted = _worth_tables(self, depletion, caps)
+        found = self.solve(tuple(counted_levels(table) for table in tables))
+        return found._replace(error=omitted + found.error)
 
-    def value_iteration(
-        self, best: Float[np.ndarray, " states *counts"], steps: int | None, tolerance: float
-    ) -> tuple[np.ndarray, np.ndarray, float]:
-        """Return A, the policy and the error, after `steps` steps or once A can change by `tolerance` at most."""
-        if steps is not None:
-            policies = []
-            for _ in range(steps):
-                best, actions = self.improve(best)
-                policies.append(actions)
-            return best, np.array(policies[::-1]), 0.0
-        while True:
-            improved, actions = self.improve(best)
-            # Each further step changes A by γ times the last change at most; the sum of all of them bounds the error.
-            unsettled = float(np.abs(improved - best).max()) * self.discount / (1 - self.discount)
-            best = improved
-            if unsettled <= tolerance:
-                return best, actions[None], unsettled
+    def solve_levels(self, depletion: Depletion, grid: Integer | None) -> Optimum:
+        """Return a lower bound of the best value of rewards that grow back, and how much an upper bound is above it."""
+        k = len(self.sites)
+        size = self.usual_grid() if grid is None else check_whole("grid", grid, 4)
+        self.require([size] * k)
+        enclosing = [
+            enclosing_levels(depletion.at_sites(i), size, self.horizon, cost=bool(self.rewards[i] < 0))
+            for i in range(k)
+        ]
+        found = self.solve(tuple(lower for lower, _ in enclosing))
+        if all(lower is upper for lower, upper in enclosing):
+            return found
+        bound = self.solve(tuple(upper for _, upper in enclosing))
+        difference = float(np.max(bound.values - found.values, initial=0.0))
+        return found._replace(error=difference + found.error + bound.error)
+
+    def usual_grid(self) -> int:
+        """Return how many levels a site may have so that value iteration takes seconds."""
+        pairs = USUAL_PAIRS / self.mdp.n_states / max((self.steps or 1) / 1000, 1)
+        return int(np.clip(pairs ** (1 / max(len(self.sites), 1)), 4, MOST_LEVELS))
+
+    def require(self, sizes: list[int]) -> None:
+        """Raise a ValueError if so many levels of the sites take too much memory."""
+        cure = "raise `tolerance`, give smaller `caps`, a smaller `grid`, a shorter `horizon`, or fewer sites"
+        require_product(self.mdp, sizes, self.steps, cure)
+
+    def solve(self, levels: tuple[Levels, ...]) -> Optimum:
+        """Return the optimum for given levels of the sites. Its error is that of the value iteration only."""
+        self.require([len(each.worth) for each in levels])
+        product = Product(self.mdp, self.sites, self.rewards, levels, self.discount, self.action_rewards)
+        best, policy, unsettled = product.value_iteration(self.steps, self.tolerance)
+        values = product.fresh_values(best, start_pays=self.timing == "departure")
+        return Optimum(values, policy, levels, unsettled, self.sites, self.horizon)
 
 
-def _pay_tables(
-    rewards: Float[np.ndarray, " sites"],
-    depletion: Diminishing,
-    discount: float,
-    horizon: Integer | None,
-    tolerance: float,
-    caps: ArrayLike | None,
-) -> tuple[PayTables, float]:
-    """Return r̄ f(0), …, r̄ f(m − 1), r̄ f(∞) for every site, and a bound on what that leaves out.
+def _worth_tables(
+    problem: _Problem, depletion: Diminishing, caps: ArrayLike | None
+) -> tuple[list[Float[np.ndarray, " _counts"]], float]:
+    """Return f(0), …, f(m − 1), f(∞) for every site, and a bound on what these leave out.
+
+    The tables are made site by site, and the product over the sites is checked after each: the curve of one site can
+    be long, and where there are too many sites this is known after a few of them.
+    """
+    k, sizes = len(problem.sites), np.abs(problem.rewards)
+    largest = max(float(sizes.max(initial=0.0)) * depletion.bound, 1e-300)
+    longest, cut = _longest_count(largest, problem.discount, problem.horizon, problem.tolerance)
+    given = None if caps is None else _check_caps(caps, k)
+    # Where counting is cut off, f(longest) stands for f(∞), which costs up to twice the bound from that time on.
+    omitted = 2 * largest * problem.discount**longest / (1 - problem.discount) if cut else 0.0
+    shared = np.size(depletion.worth(np.zeros((1, 1), np.int64))) == 1
+    tables, curve = [], None
+    for i, size in enumerate(sizes):
+        curve = _curve(problem, depletion, i, longest, cut) if curve is None or not shared else curve
+        worth, loss = curve
+        wanted = 0.5 * problem.tolerance / k / size if size else np.inf
+        # `loss` never rises, so this is the first count with a loss that is small enough.
+        chosen = int(np.count_nonzero(loss > wanted)) if given is None else int(given[i])
+        chosen = min(chosen, longest)
+        tables.append(np.append(worth[:chosen], worth[-1]))
+        omitted += size * float(loss[chosen])
+        problem.require([len(table) for table in tables])
+    return tables, omitted
+
+
+def _curve(
+    problem: _Problem, depletion: Diminishing, site: int, longest: int, cut: bool
+) -> tuple[Float[np.ndarray, " counts"], Float[np.ndarray, " counts"]]:
+    """Return f(0), …, f(longest) of a site, and what is lost at most, per unit of r̄, if counting stops at each count.
 
     The (m + 1)-th visit to a site comes at time m at the earliest. From there on the error is at most |f(n) − f(∞)| for
     each visit, and also at most its largest value for each step: the smaller of the two sums bounds the loss.
     """
-    k = len(rewards)
-    size = max(float(np.abs(rewards).max(initial=0.0)) * depletion.bound, 1e-300)
-    longest = _longest_count(size, discount, horizon, tolerance)
+    require_memory("a curve over visit counts", (longest + 1, "visits"), copies=6, cure="give a shorter `horizon`")
     n = np.arange(longest + 1)
-    worth = np.broadcast_to(np.asarray(depletion.worth(n[:, None]), dtype=float), (len(n), k))
+    columns = np.asarray(depletion.at_sites(site).worth(n[:, None]), dtype=float)
+    worth = np.broadcast_to(columns, (len(n), max(columns.shape[-1], 1)))[:, -1 if columns.shape[-1] == 1 else site]
     check_bound(depletion, worth)
-    if horizon is None:
-        discounted_steps = discount**n / (1 - discount)
+    discounted_steps = problem.discount**n
+    if cut:
+        discounted_steps /= 1 - problem.discount
     else:
-        discounted_steps = np.cumsum((discount**n * (n < longest))[::-1])[::-1]
+        discounted_steps = np.cumsum((discounted_steps * (n < longest))[::-1])[::-1]
     deviation = np.abs(worth - worth[-1])
     largest_from = np.maximum.accumulate(deviation[::-1])[::-1]
-    sum_from = np.cumsum(deviation[::-1], axis=0)[::-1]
-    loss = np.abs(rewards) * np.minimum(largest_from * discounted_steps[:, None], sum_from)
-    chosen = np.argmax(loss <= 0.5 * tolerance / max(k, 1), axis=0) if caps is None else _check_caps(caps, k)
-    chosen = np.minimum(chosen, longest)
-    tables = [rewards[i] * np.append(worth[:m, i], worth[-1, i]) for i, m in enumerate(chosen)]
-    # Without a horizon f(longest) stands for f(∞), which costs up to twice the bound from that time on.
-    beyond = 0.0 if horizon is not None else 2 * size * discount**longest / (1 - discount)
-    return tables, float(loss[chosen, np.arange(k)].sum()) + beyond
+    sum_from = np.cumsum(deviation[::-1])[::-1]
+    return worth, np.minimum(largest_from * discounted_steps, sum_from)
 
 
-def _longest_count(size: float, discount: float, horizon: Integer | None, tolerance: float) -> int:
-    """Return how many visits can matter: as many as the horizon, or until their discount makes them negligible."""
-    if horizon is not None:
-        return int(horizon)
+def _longest_count(size: float, discount: float, horizon: int | None, tolerance: float) -> tuple[int, bool]:
+    """Return how many visits can matter, and whether later ones are cut off because their discount is negligible."""
     if discount == 0:
-        return 1
+        return (1, True) if horizon is None else (min(horizon, 1), False)
     negligible = max(tolerance * (1 - discount) / (8 * size), 1e-300)
-    longest = max(int(np.ceil(np.log(negligible) / np.log(discount))), 1)
-    if longest > LONGEST_CURVE:
-        raise ValueError(f"discount {discount} looks {longest:.1e} visits ahead: give a horizon, or raise `tolerance`")
-    return longest
+    ahead = math.inf if discount == 1 else max(math.ceil(math.log(negligible) / math.log(discount)), 1)
+    longest = min(ahead, math.inf if horizon is None else horizon)
+    if longest > LONGEST:
+        raise ValueError(
+            f"discount {discount} looks {longest:.1e} visits ahead, and {LONGEST:.0e} are the most: give a "
+            "(shorter) horizon, a smaller discount, or raise `tolerance`"
+        )
+    return int(longest), ahead < (math.inf if horizon is None else horizon)
+
+
+def _check_memory(leaf: Any, k: int) -> Float[np.ndarray, " sites"]:
+    checked = np.asarray(leaf)
+    if checked.shape != (k,) or (k and checked.dtype.kind not in "iuf") or not np.all(np.isfinite(checked)):
+        raise ValueError(
+            f"memory must hold a finite number for each of the {k} sites (how often it was visited, or what a reward "
+            f"that grows back remembers), got {leaf}"
+        )
+    return checked.astype(float)
 
 
 def _check_action_rewards(action_rewards: ArrayLike, mdp: MDP) -> Float[np.ndarray, "states actions"]:
@@ -214,36 +275,21 @@ def _check_caps(caps: ArrayLike, k: int) -> Int[np.ndarray, " sites"]:
     return checked
 
 
-def _check_rewards(rewards: Float[np.ndarray, "..."], sites: Int[np.ndarray, " sites"], depletion: Diminishing) -> None:
-    if not isinstance(depletion, Diminishing):
-        raise TypeError(
-            f"the optimum is over visit counts: {type(depletion).__name__} remembers more. Use a Diminishing depletion"
-        )
+def _check_rewards(rewards: Float[np.ndarray, "..."], sites: Int[np.ndarray, " sites"], depletion: Depletion) -> None:
+    if not isinstance(depletion, Depletion):
+        raise TypeError(f"{depletion!r} is no Depletion: take one of wane.depletion, or subclass it (ten lines)")
     check_parameters(depletion, len(sites))
     if rewards.shape != sites.shape or not np.all(np.isfinite(rewards)):
         raise ValueError(f"rewards must be one finite r̄ for each of the {len(sites)} sites, got {rewards}")
 
 
 def _check_settings(
-    discount: float, horizon: Integer | None, timing: str, action_rewards: ArrayLike | None, tolerance: Real
+    discount: float, horizon: int | None, timing: str, action_rewards: ArrayLike | None, tolerance: Real
 ) -> None:
-    if not tolerance > 0:
-        raise ValueError(f"tolerance must be above 0, got {tolerance}")
+    check_tolerance(tolerance)
     if timing not in ("departure", "arrival"):
         raise ValueError(f'timing is "departure" or "arrival", got {timing!r}')
     if action_rewards is not None and timing == "departure":
         raise ValueError('action_rewards come with the arrival they lead to: use timing="arrival"')
-    if horizon is not None and (int(horizon) != horizon or horizon < 1):
-        raise ValueError(f"horizon is a number of rewards, 1 or more, got {horizon}")
     if horizon is None and discount == 1:
         raise ValueError("without a horizon the discount must be below 1: pass horizon=…")
-
-
-def _check_size(shape: tuple[int, ...], steps: int | None) -> None:
-    pairs = math.prod(shape)
-    if pairs > MOST_PAIRS or pairs * (steps or 1) > 20 * MOST_PAIRS:
-        what = " × ".join([f"{shape[0]} states", *(f"{m} counts" for m in shape[1:])])
-        raise ValueError(
-            f"{what} are {pairs:.3g} pairs, too many for {steps or 1} steps: raise `tolerance`, give smaller `caps`, a "
-            "shorter `horizon`, or fewer sites"
-        )

@@ -11,10 +11,13 @@ memory of the first visit, weighted by the discounted time of that visit. It eva
 the paper says that it admits no closed-form recursion, and every memory that a user writes. Infinite sums are cut where
 the omitted part is known to be below a tolerance, and the answer states that bound as `.truncation`.
 
-Memories that take few values are enumerated. A memory that is a real number is interpolated: by polynomials for smooth
-schemes, by straight lines for others. The stated error is then the change under the last refinement.
+Often a visit forgets how long the wait before it was: visit(w_τ(p)) is the same p' for all τ, as in the time-elapsed
+scheme. Then the memories form a line p₀, p₁, p₂, …, and B(pₙ) = Σ_τ g(τ) worth(w_τ(pₙ)) + R B(pₙ₊₁) is summed from its
+end. Other memories that take few values are enumerated. A memory that is a real number is interpolated: by polynomials
+for smooth schemes, by straight lines for others. The stated error is then the change under the last refinement.
 """
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -25,18 +28,25 @@ from jaxtyping import Float, Int
 from scipy import sparse
 from scipy.sparse.linalg import spsolve
 
-from wane.depletion import Depletion, Memory, check_bound, is_traced
+from wane.checks import is_traced
+from wane.depletion import Depletion, Memory
 from wane.exact.interpolation import interpolations
+from wane.exact.lines import AT_ONCE, forgets, line_of_memories, pays_along
 from wane.exact.memories import count, distinct, find, keys, pick, waits
 from wane.exact.methods import Method
 from wane.exact.occupancy import first_visit_and_escape
-from wane.exact.representations import Representation, build
+from wane.exact.representations import Representation, build, check_columns, check_tolerance
+from wane.limits import require_memory
 from wane.mdp import check_discount, check_kernel, check_sites
+from wane.sums import check_bound
 from wane.types import AnyArray, ArrayLike, Kernel, KernelLike, Real, Scalar
 
 TOLERANCE = 1e-6
 LONGEST_RETURN = 100_000
 MOST_MEMORIES = 4096
+MOST_WORTHS = 2**28
+"""How many pairs of memory and return time are looked at: so many take about ten seconds."""
+LONGEST_GROWTH = 5000
 
 
 class ReturnLaw(NamedTuple):
@@ -95,8 +105,10 @@ def renewal_representation(
     tolerance: Real = TOLERANCE,
 ) -> Renewal:
     """Return `wane.representation` for any memory. `tolerance` limits the error from cutting infinite sums."""
+    check_tolerance(tolerance)
     checked = check_kernel(kernel)
     sites = check_sites(sites, checked.shape[0])
+    check_columns(checked, sites)
     return _renewal(depletion, checked, check_discount(discount), sites, "auto", float(tolerance))
 
 
@@ -171,6 +183,9 @@ def return_laws(
                 f"after {LONGEST_RETURN} steps {remaining.max():.1e} of the returns to site {site} are still to come: "
                 "discount more, or call wane.exact.renewal_representation with a larger tolerance"
             )
+        if len(weights) % 4096 == 0:
+            sizes = (len(weights) + 4096, "return times"), (len(sites), "sites")
+            require_memory("the law of the returns", *sizes, copies=2, cure="name fewer `sites`, or discount more")
         mass = discount * (transposed @ mass)
         weights.append(mass[sites, column])
         mass[sites, column] = 0
@@ -181,39 +196,86 @@ def return_laws(
 
 def _columns(phi: Renewal, memory: Memory) -> tuple[Float[np.ndarray, "states sites"], float]:
     """Return Φ at a memory, and a bound on its error."""
+    start = jax.tree_util.tree_map(lambda leaf: np.broadcast_to(leaf, phi.sites.shape), memory)
+    if not phi.depletion.per_site() and len(phi.sites) > 1 and len(np.unique(keys(start))) == 1:
+        # All sites share one line of memories, if there is one.
+        one, chains = pick(start, slice(1)), [_SiteChain.of(phi, j) for j in range(len(phi.sites))]
+        along = _along_a_line(chains, one) if _waiting_changes_nothing(phi.depletion, one) else None
+        if along is not None:
+            return phi.first_visit * along[0], along[1]
+    found = [_column(phi, j, pick(start, slice(j, j + 1))) for j in range(len(phi.sites))]
+    return np.stack([column for column, _ in found], axis=1), max(error for _, error in found)
+
+
+def _column(phi: Renewal, j: int, start: Memory) -> tuple[Float[np.ndarray, " states"], float]:
+    """Return Φ of one site at a memory, and a bound on its error."""
     kernel = np.asarray(phi.kernel) if isinstance(phi.kernel, jax.Array) else phi.kernel
-    columns, error = [], 0.0
-    for j, site in enumerate(phi.sites):
-        depletion = phi.depletion.at_sites(j)
-        start = jax.tree_util.tree_map(lambda leaf, j=j: np.broadcast_to(leaf, phi.sites.shape)[j : j + 1], memory)
-        chain = _SiteChain(depletion, phi.laws[j], float(phi.escape[j]), phi.tolerance)
-        first_visit = phi.first_visit[:, j]
-        if np.array_equal(keys(depletion.wait(start)), keys(start)):
-            # Waiting changes nothing, so the time of the first visit matters through its discount only.
-            value, omitted = chain.from_visit(start)
-            columns.append(first_visit * value[0])
-        else:
-            negligible = 0.1 * phi.tolerance * float(phi.escape[j]) / depletion.bound
-            hits, never = _first_hits(kernel, float(phi.discount), int(site), first_visit, negligible)
-            value, omitted = chain.from_visit(waits(depletion, start, hits.shape[1])[0])
-            columns.append(hits @ value)
-            omitted += never * depletion.bound / float(phi.escape[j])
-        error = max(error, omitted)
-    return np.stack(columns, axis=1), error
+    chain, first_visit, escape = _SiteChain.of(phi, j), phi.first_visit[:, j], float(phi.escape[j])
+    depletion = chain.depletion
+    if _waiting_changes_nothing(depletion, start):
+        # The time of the first visit matters through its discount only.
+        value, omitted = chain.from_visit(start)
+        return first_visit * value[0], omitted
+    negligible = 0.1 * phi.tolerance * escape / depletion.bound
+    times, never = _hit_times(kernel, float(phi.discount), int(phi.sites[j]), first_visit, negligible)
+    value, omitted = chain.from_visit(waits(depletion, start, times)[0])
+    column = np.zeros(len(first_visit))
+    for worth, hit in zip(value, _hits(kernel, float(phi.discount), int(phi.sites[j])), strict=False):
+        column += worth * hit
+    return column, omitted + never * depletion.bound / escape
 
 
-def _first_hits(
-    kernel: Any, discount: float, site: int, first_visit: Float[np.ndarray, " states"], negligible: float
-) -> tuple[Float[np.ndarray, "states times"], float]:
-    """Return γ^τ P(first visit after τ steps) for τ = 0, 1, …, and the largest mass that was omitted."""
-    hit = (np.arange(len(first_visit)) == site).astype(float)
-    hits, remaining = [hit], first_visit - hit
-    while remaining.max() > max(negligible, 1e-14) and len(hits) < LONGEST_RETURN:
+def _waiting_changes_nothing(depletion: Depletion, memory: Memory) -> bool:
+    return np.array_equal(keys(depletion.wait(memory)), keys(memory))
+
+
+def _hits(kernel: Any, discount: float, site: int) -> Iterator[Float[np.ndarray, " states"]]:
+    """Yield γ^τ P(first visit after τ steps) from each state, for τ = 0, 1, …"""
+    hit = (np.arange(kernel.shape[0]) == site).astype(float)
+    while True:
+        yield hit
         hit = discount * (kernel @ hit)
         hit[site] = 0
-        hits.append(hit)
-        remaining = remaining - hit
-    return np.stack(hits, axis=1), float(max(remaining.max(), 0.0))
+
+
+def _hit_times(
+    kernel: Any, discount: float, site: int, first_visit: Float[np.ndarray, " states"], negligible: float
+) -> tuple[int, float]:
+    """Return for how many times τ first visits count, and the largest mass of first visits that come later."""
+    remaining, times = first_visit, 0
+    for hit in _hits(kernel, discount, site):
+        remaining, times = remaining - hit, times + 1
+        if remaining.max() <= max(negligible, 1e-14) or times >= LONGEST_RETURN:
+            break
+    return times, float(max(remaining.max(), 0.0))
+
+
+def _along_a_line(chains: Sequence["_SiteChain"], start: Memory) -> tuple[Float[np.ndarray, " sites"], float] | None:
+    """Return worth + B ∘ visit at a memory for sites with the same depletion, and a bound on the error.
+
+    Returns None if a visit remembers how long the wait before it was. Raises a ValueError if it would take too long.
+    """
+    depletion, visits = chains[0].depletion, max(chain.generations for chain in chains)
+    weights = np.zeros((max(len(chain.law.weights) for chain in chains), len(chains)))
+    for j, chain in enumerate(chains):
+        weights[: len(chain.law.weights), j] = chain.law.weights
+    first = depletion.visit(start)
+    line = line_of_memories(depletion, first, min(visits, 3) + 1)
+    if not forgets(depletion, line, waits(depletion, pick(line, slice(-1)), 4)[0]):
+        return None
+    if visits * len(weights) > MOST_WORTHS:
+        raise ValueError(
+            f"{type(depletion).__name__} would be summed over {visits} visits × {len(weights)} return times, more than "
+            f"{MOST_WORTHS:.1e} pairs: discount more, or call wane.exact.renewal_representation with a larger tolerance"
+        )
+    pays = pays_along(depletion, line_of_memories(depletion, first, visits + 1), weights)
+    if pays is None:
+        return None
+    future, returning = np.zeros(len(chains)), weights.sum(axis=0)
+    for each in pays[::-1]:
+        future = each + returning * future
+    worth = chains[0].worth(start)[0]
+    return worth + future, max(chain.omitted + chain.beyond(visits) for chain in chains)
 
 
 class _SiteChain(NamedTuple):
@@ -224,17 +286,35 @@ class _SiteChain(NamedTuple):
     escape: float
     tolerance: float
 
+    @classmethod
+    def of(cls, phi: Renewal, j: int) -> "_SiteChain":
+        """Return the chain of the j-th site."""
+        return cls(phi.depletion.at_sites(j), phi.laws[j], float(phi.escape[j]), phi.tolerance)
+
     def from_visit(self, memories: Memory) -> tuple[Float[np.ndarray, " memories"], float]:
         """Return worth + B ∘ visit at the given memories, and a bound on its error."""
+        along = _along_a_line([self], memories) if count(memories) == 1 else None
+        if along is not None:
+            return along
         after_visit = self.depletion.visit(memories)
         reachable = self._reachable(distinct(after_visit))
         if reachable is None:
             future, error = self._interpolate(after_visit)
         else:
             future, error = self._enumerate(reachable, after_visit)
-        return self._worth(memories) + future, error + self.law.omitted * self.depletion.bound / self.escape**2
+        return self.worth(memories) + future, error + self.omitted
 
-    def _worth(self, memories: Memory) -> Float[np.ndarray, " memories"]:
+    @property
+    def omitted(self) -> float:
+        """A bound on what is lost with the returns that the law omits."""
+        # Rounding changes the law as an omission does, by a few units of the last digit.
+        return (self.law.omitted + 2 * np.finfo(float).eps) * self.depletion.bound / self.escape**2
+
+    def beyond(self, visits: int) -> float:
+        """Return a bound on what comes after so many returns."""
+        return (1 - self.escape) ** visits * self.depletion.bound / self.escape
+
+    def worth(self, memories: Memory) -> Float[np.ndarray, " memories"]:
         worth = np.asarray(self.depletion.worth(memories), dtype=float)
         check_bound(self.depletion, worth)
         return worth
@@ -257,6 +337,9 @@ class _SiteChain(NamedTuple):
         for times in (min(3, len(self.law.weights)), len(self.law.weights)):
             expanded = np.zeros(len(age), bool)
             while np.any(todo := ~expanded & (age < self.generations)):
+                # The youngest come first, and only so many of them that the table of their waits stays small.
+                eldest = np.sort(age[todo])[: max(AT_ONCE // times, 1)][-1]
+                todo &= (age <= eldest) & (np.cumsum(todo & (age <= eldest)) <= max(AT_ONCE // times, 1))
                 expanded |= todo
                 table, shape = waits(self.depletion, pick(memories, todo), times)
                 found = self.depletion.visit(table)
@@ -275,17 +358,22 @@ class _SiteChain(NamedTuple):
 
     def _enumerate(self, memories: Memory, after_visit: Memory) -> tuple[Float[np.ndarray, " wanted"], float]:
         """Solve (I − moves) B = pays over the given memories. Returns B after the visits, and a bound on its error."""
-        table, shape = waits(self.depletion, memories, len(self.law.weights))
-        pays = self._worth(table).reshape(shape) @ self.law.weights
-        known = keys(memories)
-        index = find(known, keys(self.depletion.visit(table))).reshape(shape)
-        inside = index >= 0
-        source = np.broadcast_to(np.arange(shape[0])[:, None], shape)[inside]
-        weight = np.broadcast_to(self.law.weights, shape)[inside]
-        moves = sparse.csr_array((weight, (source, index[inside])), shape=(shape[0], shape[0]))
-        future = np.asarray(spsolve((sparse.eye_array(shape[0]) - moves).tocsc(), pays)).reshape(-1)
+        known, n = keys(memories), count(memories)
+        pays, moves, complete = np.zeros(n), sparse.csr_array((n, n)), True
+        width = max(AT_ONCE // len(self.law.weights), 1)
+        for start in range(0, n, width):
+            rows = slice(start, start + width)
+            table, shape = waits(self.depletion, pick(memories, rows), len(self.law.weights))
+            pays[rows] = self.worth(table).reshape(shape) @ self.law.weights
+            index = find(known, keys(self.depletion.visit(table))).reshape(shape)
+            inside = index >= 0
+            source = np.broadcast_to(np.arange(n)[rows, None], shape)[inside]
+            weight = np.broadcast_to(self.law.weights, shape)[inside]
+            moves = moves + sparse.csr_array((weight, (source, index[inside])), shape=(n, n))
+            complete = complete and bool(inside.all())
+        future = np.asarray(spsolve((sparse.eye_array(n) - moves).tocsc(), pays)).reshape(-1)
         # Moves to memories beyond the last generation are dropped; whatever comes after these is lost.
-        lost = 0.0 if inside.all() else (1 - self.escape) ** self.generations * self.depletion.bound / self.escape
+        lost = 0.0 if complete else self.beyond(self.generations)
         return future[find(known, keys(after_visit))], lost
 
     def _interpolate(self, after_visit: Memory) -> tuple[Float[np.ndarray, " wanted"], float]:
@@ -301,7 +389,7 @@ class _SiteChain(NamedTuple):
             before = None
             for nodes in refinements:
                 table, shape = waits(self.depletion, nodes, len(self.law.weights))
-                pays = self._worth(table).reshape(shape) @ self.law.weights
+                pays = self.worth(table).reshape(shape) @ self.law.weights
                 moves = interpolate(nodes, self.depletion.visit(table).reshape(shape), self.law.weights)
                 on_nodes = np.linalg.solve(np.eye(len(nodes)) - moves, pays)
                 future = interpolate(nodes, after_visit[:, None], np.ones(1)) @ on_nodes
@@ -315,14 +403,20 @@ class _SiteChain(NamedTuple):
     def _range(self, after_visit: Float[np.ndarray, " memories"]) -> tuple[float, float]:
         """Return an interval that visits and waiting do not leave. Raises a ValueError if the memory grows for ever."""
         low, high = float(after_visit.min()), float(after_visit.max())
-        for _ in range(self.generations):
-            table, _ = waits(self.depletion, np.linspace(low, high, 65), len(self.law.weights))
-            found = self.depletion.visit(table)
-            wider = min(low, float(found.min())), max(high, float(found.max()))
-            if not np.all(np.isfinite(wider)):
-                raise ValueError(f"the memory of {type(self.depletion).__name__} grows without bound")
-            settled = np.allclose(wider, (low, high), rtol=1e-12, atol=1e-12)
-            low, high = wider
-            if settled:
-                break
+        # Short waits find nearly all of the interval at little cost.
+        for times in (min(64, len(self.law.weights)), len(self.law.weights)):
+            for visits in range(self.generations):
+                if visits == LONGEST_GROWTH:
+                    raise ValueError(
+                        f"after {LONGEST_GROWTH} visits the memory of {type(self.depletion).__name__} still leaves the "
+                        f"interval from {low:.3g} to {high:.3g}: let it settle (cap its memory), or discount more"
+                    )
+                found = self.depletion.visit(waits(self.depletion, np.linspace(low, high, 65), times)[0])
+                wider = min(low, float(found.min())), max(high, float(found.max()))
+                if not np.all(np.isfinite(wider)):
+                    raise ValueError(f"the memory of {type(self.depletion).__name__} grows without bound")
+                settled = np.allclose(wider, (low, high), rtol=1e-12, atol=1e-12)
+                low, high = wider
+                if settled:
+                    break
         return low, high if high > low else low + 1.0

@@ -15,22 +15,26 @@ Everything else, the time-elapsed scheme and what users write, goes through `wan
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
+from scipy import sparse
 
-from wane.depletion import Geometric, Memory, is_traced
+from wane.checks import is_traced
+from wane.depletion import Geometric, Memory
+from wane.exact.dense_jax import solve_jax
 from wane.exact.graph import can_reach
 from wane.exact.methods import Method
 from wane.exact.occupancy import first_visit_and_escape
 from wane.exact.representations import Representation, build
 from wane.exact.solve import solve
-from wane.exact.system import InaccurateSolve
+from wane.exact.system import InaccurateSolve, check_cancellation, leaving
+from wane.limits import require_memory
 from wane.regrowth import EligibilityTrace, TotalTime
-from wane.types import AnyArray, Kernel, Numbers, Scalar
+from wane.types import AnyArray, Kernel, Scalar
 
 
 @jax.tree_util.register_dataclass
@@ -42,13 +46,20 @@ class Trace(Representation):
     """M_γ"""
     fading: Float[AnyArray, "states sites"]
     """M_{γλ_r}"""
+    returns: Float[AnyArray, " sites"]
+    """d_{γλ_r} − 1, which is not computed by subtraction and so keeps its digits where it is small"""
 
     def at(self, memory: Memory) -> Float[AnyArray, "*batch states sites"]:
         assert isinstance(self.depletion, EligibilityTrace)
-        d = self.fading[self.sites, np.arange(len(self.sites))]
-        lost = 1 - self.depletion.drop
+        lost, fresh = 1 - self.depletion.drop, self.depletion.worth(0.0)
         # The trace that is there already decays until the next visits come, hence M_{γλ_r} in the last term.
-        return self.visits * (self.depletion.worth(0.0) - lost * (d - 1)) - lost * memory * self.fading
+        phi = self.visits * (fresh - lost * self.returns) - lost * memory * self.fading
+        if not is_traced(phi):
+            size = self.visits * (fresh + lost * self.returns) + lost * np.abs(memory) * self.fading
+            # A Φ of exactly zero is compared with the pay of one visit, as it has no digits of its own.
+            largest = np.abs(phi).max(axis=-2)
+            check_cancellation(np.max(size, axis=-2), np.where(largest == 0, 1, largest).astype(phi.dtype))
+        return phi
 
 
 @build.register
@@ -59,28 +70,53 @@ def _(
     sites: Int[np.ndarray, " sites"],
     method: str | Method,
 ) -> Trace:
-    stationary = Geometric(1.0)
-    visits = build(stationary, kernel, discount, sites, method)
-    if np.ndim(depletion.regrow) == 0:
-        fading = build(stationary, kernel, discount * depletion.regrow, sites, method).matrix
-    elif isinstance(visits.matrix, jax.Array) or is_traced(depletion.regrow):
-        rates = jnp.broadcast_to(depletion.regrow, sites.shape)
-        fading = _fading_jax(jnp.asarray(kernel), jnp.asarray(discount * rates), sites)
+    if np.ndim(depletion.regrow) and (isinstance(kernel, jax.Array) or is_traced(depletion.regrow)):
+        _require_system_for_each_site(kernel.shape[0], len(sites))
+    visits = build(Geometric(1.0), kernel, discount, sites, method)
+    regrow = depletion.regrow
+    # 1 − γλ_r as a sum keeps its digits where γ and λ_r are both close to 1.
+    loss = (1 - discount) + discount * (1 - regrow)
+    if isinstance(visits.matrix, jax.Array) or is_traced(regrow):
+        matrix = jnp.asarray(kernel)
+        rates, losses = (jnp.broadcast_to(jnp.asarray(a, matrix.dtype), sites.shape) for a in (discount * regrow, loss))
+        fading = _fading_jax(matrix, rates, losses, sites)
+        returns = rates * jnp.einsum("it,ti->i", matrix[sites], fading, precision="highest")
     else:
+        rates, losses = np.broadcast_to(discount * regrow, sites.shape), np.broadcast_to(loss, sites.shape)
         fading = np.zeros_like(visits.matrix)
-        rates = np.broadcast_to(np.asarray(depletion.regrow), sites.shape)
-        for rate in np.unique(rates):
-            mine = rates == rate
-            fading[:, mine] = build(stationary, kernel, discount * rate, sites[mine], method).matrix
-    return Trace(kernel, depletion, discount, sites, visits.residual, visits.method, visits.matrix, fading)
+        for rate, rest in {*zip(rates.tolist(), losses.tolist(), strict=True)}:
+            mine = losses == rest
+            first_visit, escape, _, _ = first_visit_and_escape(kernel, rate, sites[mine], method, rest)
+            fading[:, mine] = first_visit / escape
+        rows: Any = kernel[sites]
+        returns = rates * np.ravel((rows.multiply(fading.T) if sparse.issparse(rows) else rows * fading.T).sum(1))
+    return Trace(kernel, depletion, discount, sites, visits.residual, visits.method, visits.matrix, fading, returns)
 
 
 def _fading_jax(
-    kernel: Float[Array, "states states"], discounts: Float[Array, " sites"], sites: Int[np.ndarray, " sites"]
+    kernel: Float[Array, "states states"],
+    rates: Float[Array, " sites"],
+    losses: Float[Array, " sites"],
+    sites: Int[np.ndarray, " sites"],
 ) -> Float[Array, "states sites"]:
     """Return columns of the SR, each for a discount of its own."""
-    eye = jnp.eye(kernel.shape[0], dtype=kernel.dtype)
-    return jax.vmap(lambda rate, unit: jnp.linalg.solve(eye - rate * kernel, unit), out_axes=1)(discounts, eye[sites])
+    units = jnp.eye(kernel.shape[0], dtype=kernel.dtype)[sites]
+
+    def column(rate: Any, loss: Any, unit: Any) -> Any:
+        return solve_jax(kernel, unit[:, None], rate, loss)[0][:, 0]
+
+    found = jax.vmap(column, out_axes=1)(rates, losses, units)
+    _refuse_nan(found, "the eligibility trace could not be summed")
+    return found
+
+
+def _refuse_nan(found: Any, what: str) -> None:
+    """Raise InaccurateSolve if a solution under `vmap`, where nothing can be raised, says by NaN that it is bad."""
+    if not is_traced(found) and bool(jnp.isnan(found).any()):
+        raise InaccurateSolve(
+            f"{what} in {found.dtype}: discount more, pass the kernel as a NumPy array, or switch on 64 bits with "
+            'jax.config.update("jax_enable_x64", True)'
+        )
 
 
 @jax.tree_util.register_dataclass
@@ -95,80 +131,125 @@ class Total(Representation):
         return self.unit * memory
 
 
+class _Factors(NamedTuple):
+    """By what each step multiplies the discounted reward: γλ_d at the site, γq elsewhere. Scalars, or one a site."""
+
+    discount: Any
+    drop: Any
+    """λ_d"""
+    growth: Any
+    """q"""
+    loss_at_site: Any
+    """1 − γλ_d"""
+    loss_elsewhere: Any
+    """1 − γq"""
+
+    @classmethod
+    def of(cls, depletion: TotalTime, discount: Scalar) -> "_Factors":
+        """Return the factors. Their distances from 1 are sums, which keep their digits where the factors are near 1."""
+        drop, regrow = depletion.drop, depletion.regrow
+        grows = depletion.form == "reward"
+        elsewhere = (regrow - discount) / regrow if grows else (1 - discount) + discount * (1 - regrow)
+        return cls(discount, drop, depletion.growth, (1 - discount) + discount * (1 - drop), elsewhere)
+
+    def per_site(self, xp: Any, count: int) -> "_Factors":
+        """Return the same with one entry of every factor for each site."""
+        return _Factors(*(xp.broadcast_to(xp.asarray(each), (count,)) for each in self))
+
+    def site(self, i: Any) -> "_Factors":
+        return _Factors(*(each[i] for each in self))
+
+
 @build.register
 def _(
     depletion: TotalTime, kernel: Kernel, discount: Scalar, sites: Int[np.ndarray, " sites"], method: str | Method
 ) -> Total:
-    drop, growth = depletion.drop, depletion.growth
-    if isinstance(kernel, jax.Array) or is_traced(discount, drop, growth):
-        unit = _total_time_jax(jnp.asarray(kernel), discount, sites, drop, growth)
-        return Total(kernel, depletion, discount, sites, jnp.zeros(()), "dense LU for each site (JAX)", unit)
-    shape = (len(sites),)
-    drop, growth = np.broadcast_to(drop, shape), np.broadcast_to(growth, shape)
-    rate = float(discount) * float(growth[0])
-    if np.all(growth == growth[0]) and 0 < rate < 1:
+    factors = _Factors.of(depletion, discount)
+    if isinstance(kernel, jax.Array) or is_traced(*factors):
+        known_to_shrink = not is_traced(factors.loss_elsewhere) and bool(np.all(factors.loss_elsewhere >= 0))
+        may_grow = depletion.form == "reward" and not known_to_shrink
+        unit = _total_time_jax(jnp.asarray(kernel), sites, factors, may_grow)
+        return Total(kernel, depletion, discount, sites, jnp.zeros(()), "a system for each site (JAX)", unit)
+    factors = factors.per_site(np, len(sites))
+    rate, loss, growth = float(discount) * float(factors.growth[0]), factors.loss_elsewhere[0], factors.growth[0]
+    unit, apart, residuals, how = np.zeros((kernel.shape[0], len(sites))), np.arange(len(sites)), [0.0], ""
+    if np.all(factors.loss_elsewhere == loss) and 0 < rate < 1:
         # One growth for all sites is a change of discount from γ to γq; only the visits differ, by the factor λ_d/q.
-        first_visit, escape, residual, how = first_visit_and_escape(kernel, rate, sites, method)
-        unit = first_visit / (1 - drop / growth[0] * (1 - escape))
-        return Total(kernel, depletion, discount, sites, residual, how, unit)
-    columns = [
-        _total_time(kernel, float(discount), int(site), float(each_drop), float(each_growth))
-        for site, each_drop, each_growth in zip(sites, drop, growth, strict=True)
-    ]
-    unit = np.stack([x for x, _, _ in columns], axis=1)
-    return Total(kernel, depletion, discount, sites, max(r for _, r, _ in columns), columns[0][2], unit)
+        first_visit, escape, residual, how = first_visit_and_escape(kernel, rate, sites, method, float(loss))
+        rest = (growth - factors.drop) + factors.drop * escape
+        unit = first_visit * np.divide(growth, rest, where=rest > 0, out=np.full_like(rest, np.nan))
+        # Where a visit takes down less than a step elsewhere, the two terms cancel. Such sites are solved one by one.
+        apart, residuals = np.flatnonzero(rest < 1e-3 * factors.drop), [residual]
+    for i in apart:
+        unit[:, i], residual, how_apart = _total_time(kernel, int(sites[i]), factors.site(i))
+        residuals, how = [*residuals, residual], how or how_apart
+    return Total(kernel, depletion, discount, sites, max(residuals), how, unit)
 
 
-def _total_time(
-    kernel: Any, discount: float, site: int, drop: float, growth: float
-) -> tuple[Float[np.ndarray, " states"], float, str]:
+def _total_time(kernel: Any, site: int, factors: _Factors) -> tuple[Float[np.ndarray, " states"], float, str]:
     """Solve for one site, on the states that can reach it. Raises a ValueError if the sum is infinite.
 
     The sum is finite just if the spectral radius of A = γDP is below one. A nonnegative matrix A has that property just
     if (I − A) y = 1 has a solution y ≥ 1, so y is solved for as a second column.
     """
-    reach = np.flatnonzero(can_reach(kernel, np.array([site])))
-    scale = np.where(reach == site, drop, growth)
-    rhs = np.stack([reach == site, np.ones(len(reach))], axis=1).astype(float)
+    reach = can_reach(kernel, np.array([site]))
+    states = np.flatnonzero(reach)
+    rows = kernel[states]
+    scale, loss = (
+        np.where(states == site, at_site, elsewhere)
+        for at_site, elsewhere in ((factors.drop, factors.growth), (factors.loss_at_site, factors.loss_elsewhere))
+    )
+    rhs = np.stack([states == site, np.ones(len(states))], axis=1).astype(float)
+    leak = leaving(rows, reach)
+    discount = float(factors.discount)
     try:
-        solution = solve(kernel[reach][:, reach], rhs, discount=discount, scale=scale, method="auto")
+        solution = solve(rows[:, states], rhs, discount=discount, scale=scale, leak=leak, loss=loss)
         diverges = not np.all(solution.x[:, 1] >= 1 - 1e-9)
     except InaccurateSolve:
         diverges, solution = True, None
     if diverges or solution is None:
         raise ValueError(
-            f"the total-time reward of site {site} grows by {growth:g} with every step away, faster than discount "
-            f"{discount:g} and the visits take it down: its value is infinite. Use a smaller discount, a larger "
-            '`regrow`, or form="representation", which shrinks'
+            f"the total-time reward of site {site} is multiplied by {factors.growth:g} with every step away and by "
+            f"{factors.drop:g} with every visit. With discount {discount:g} it grows too fast or wears off too slowly: "
+            "its value is infinite, or too large to be told from that. Use a smaller discount, a larger `regrow`, or "
+            'form="representation", which shrinks'
         )
     column = np.zeros(kernel.shape[0])
-    column[reach] = solution.x[:, 0]
+    column[states] = solution.x[:, 0]
     return column, solution.residual, f"{solution.method} for each site"
 
 
 def _total_time_jax(
-    kernel: Float[Array, "states states"],
-    discount: Scalar,
-    sites: Int[np.ndarray, " sites"],
-    drop: Numbers,
-    growth: Numbers,
+    kernel: Float[Array, "states states"], sites: Int[np.ndarray, " sites"], factors: _Factors, may_grow: bool
 ) -> Float[Array, "states sites"]:
     """Solve a dense system for each site. An infinite sum raises a ValueError, or is NaN while JAX traces."""
     n = kernel.shape[0]
+    _require_system_for_each_site(n, len(sites))
     # JAX may be tracing the kernel, so the states that can reach a site are found by squaring: 2ʲ steps after j rounds.
     reach = (kernel > 0) | jnp.eye(n, dtype=bool)
     for _ in range(max(n - 1, 1).bit_length()):
         reach = (reach.astype(kernel.dtype) @ reach.astype(kernel.dtype)) > 0
 
-    def column(site: Any, drop: Any, growth: Any) -> Any:
-        scale = jnp.where(reach[:, site], jnp.where(jnp.arange(n) == site, drop, growth), 0.0)
-        rhs = jnp.stack([jnp.arange(n) == site, jnp.ones(n, bool)], axis=1).astype(kernel.dtype)
-        x = jnp.linalg.solve(jnp.eye(n) - discount * scale[:, None] * kernel, rhs)
+    def column(site: Any, factors: _Factors) -> Any:
+        at_site = jnp.arange(n) == site
+        weight = factors.discount * jnp.where(at_site, factors.drop, factors.growth)
+        loss = jnp.where(at_site, factors.loss_at_site, factors.loss_elsewhere)
+        rhs = jnp.stack([at_site, jnp.ones(n, bool)], axis=1).astype(kernel.dtype)
+        # States that cannot reach the site are cut off: their weights are zero.
+        weight, loss = jnp.where(reach[:, site], weight, 0.0), jnp.where(reach[:, site], loss, 1.0)
+        x, _, _ = solve_jax(kernel, rhs, weight, loss, may_grow)
         return jnp.where(jnp.all(x[:, 1] >= 1 - 1e-4), x[:, 0], jnp.nan)
 
-    shape = (len(sites),)
-    drop, growth = jnp.broadcast_to(drop, shape), jnp.broadcast_to(growth, shape)
-    unit = jax.vmap(column, out_axes=1)(jnp.asarray(sites), drop, growth)
+    unit = jax.vmap(column, out_axes=1)(jnp.asarray(sites), factors.per_site(jnp, len(sites)))
     if not is_traced(unit) and bool(jnp.isnan(unit).any()):
-        raise ValueError("a total-time reward grows faster than the discount takes it down: its value is infinite")
+        raise ValueError(
+            "a total-time reward grows faster than the discount takes it down: its value is infinite, or too large for "
+            f'{unit.dtype}. If it is finite, switch on 64 bits with jax.config.update("jax_enable_x64", True)'
+        )
     return unit
+
+
+def _require_system_for_each_site(n: int, n_sites: int) -> None:
+    cure = "name fewer `sites`, or pass a NumPy or sparse kernel, whose sites are solved for one after the other"
+    sizes = (n_sites, "sites"), (n, "states"), (n, "states")
+    require_memory("a dense system for each site", *sizes, copies=2, cure=cure)

@@ -16,20 +16,29 @@ The state–action form is one backup of the state form. The memory of a site mo
 """
 
 import abc
+import operator
 from dataclasses import dataclass, field
 from functools import singledispatch
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float, Int
 from scipy import sparse
 
-from wane.depletion import Depletion, FirstVisits, Geometric, Memory, is_traced, namespace
+from wane.checks import is_traced, require
+from wane.depletion import Depletion, FirstVisits, Geometric, Memory
 from wane.exact.methods import Method
 from wane.exact.solve import SMALL, solve
+from wane.exact.system import check_cancellation
+from wane.limits import memory_limit, require_memory
 from wane.mdp import MDP, check_discount, check_kernel, check_sites
-from wane.types import AnyArray, ArrayLike, Kernel, KernelLike, Scalar
+from wane.sums import namespace
+from wane.types import AnyArray, ArrayLike, Integer, Kernel, KernelLike, Scalar
+
+ARRAYS = 4
+"""How many arrays (states, sites) are held at the same time while a representation is solved for."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -79,8 +88,10 @@ class Representation(abc.ABC):
 
     def values(self, rewards: ArrayLike, memory: Memory | None = None) -> Float[AnyArray, "*batch states"]:
         """Return V(s) for the first-visit rewards r̄ of the sites, which are in `memory` (default: never visited)."""
-        phi = self.at(self.fresh_memory if memory is None else memory)
-        return self.check_rewards(rewards) @ phi.T
+        phi, weights = self.at(self.fresh_memory if memory is None else memory), self.check_rewards(rewards)
+        found = _product(weights, phi.T)
+        check_sum_over_sites(phi, weights, rewards, found)
+        return found
 
     def action_matrix(self, mdp: MDP, memory: Memory | None = None) -> Float[AnyArray, "states actions sites"]:
         """Return Φ(s, a, s'), with the sites in `memory` (default: never visited)."""
@@ -96,7 +107,9 @@ class Representation(abc.ABC):
         if weights.ndim != 1:
             raise ValueError(f"q_values takes one reward vector, got shape {weights.shape}: use jax.vmap for a batch")
         waited, visited = self.at(self.depletion.wait(memory)), self.at(self.depletion.visit(memory))
-        q: Any = self.discount * mdp.backup(waited @ weights)
+        values = _product(waited, weights)
+        check_sum_over_sites(waited, weights, rewards, values)
+        q: Any = self.discount * mdp.backup(values)
         # At its own site the agent is paid now, and it finds the site visited and not waited for when it comes back.
         paid_now = self.depletion.worth(memory) * weights
         difference = mdp.backup_at(self.sites, visited - waited)
@@ -111,7 +124,8 @@ class Representation(abc.ABC):
         if self.kernel is None:
             name = type(depletion).__name__
             raise ValueError(f"{name} needs the kernel, which is unknown for a given λR: call wane.representation")
-        check_parameters(depletion, len(self.sites))
+        depletion = check_parameters(depletion, len(self.sites))
+        check_columns(self.kernel, self.sites)
         return build(depletion, self.kernel, self.discount, self.sites, "auto")
 
     def check_rewards(self, rewards: ArrayLike) -> Float[AnyArray, "*batch sites"]:
@@ -125,7 +139,28 @@ class Representation(abc.ABC):
             )
         if not is_traced(array) and not np.all(np.isfinite(array)):
             raise ValueError(f"rewards must be finite numbers, got {array[~np.isfinite(array)][0]}")
-        return array
+        return require(array, jnp.isfinite, "rewards must be finite numbers")
+
+
+def _product(a: Any, b: Any) -> Any:
+    """Return a @ b. On some GPUs the default precision would round the factors to ten bits."""
+    jax_array = isinstance(a, jax.Array) or isinstance(b, jax.Array)
+    return jnp.matmul(a, b, precision="highest") if jax_array else a @ b
+
+
+def check_sum_over_sites(phi: Any, weights: Any, rewards: ArrayLike, found: Any) -> None:
+    """Raise InaccurateSolve if rewards of opposite signs have cancelled in found = Σ phi · weights.
+
+    Near discount 1 every Φ is huge, and V is not where what some sites pay others take away.
+    """
+    if is_traced(found, phi, weights, rewards) or found.size == 0:
+        return
+    size = np.abs(np.asarray(rewards, float)).max(axis=-1, initial=0.0)
+    parts = np.abs(np.asarray(weights)).sum(axis=-1) * float(np.abs(phi).max(initial=0.0))
+    if np.all(parts <= 1e4 * size):  # Far from losing digits in 64 or 32 bits; nothing else is looked at.
+        return
+    largest = np.abs(weights) @ np.abs(np.swapaxes(phi, -1, -2))
+    check_cancellation(np.max(largest, axis=-1), np.maximum(np.abs(found).max(axis=-1), size).astype(found.dtype))
 
 
 def set_own_sites(
@@ -164,7 +199,9 @@ def representation(
 
     `kernel` is what `MDP.under` returns, or any stochastic matrix: NumPy, SciPy sparse, or JAX (then the answer is
     JAX, and differentiable in everything). `sites` are the states that can pay (default: all); only their columns are
-    solved for. `method` is handed to `wane.exact.solve.solve`.
+    solved for. `method` is handed to `wane.exact.solve.solve`. Bad arguments raise a ValueError, an infinite value too,
+    and InaccurateSolve says that rounding would spoil the answer. While JAX traces, the answer is NaN in that case, and
+    arguments are checked with `wane.jit_checks` only.
 
         >>> phi = representation(np.array([[0.5, 0.5], [0.0, 1.0]]), Geometric(0.5), discount=0.9)
         >>> phi.matrix.round(4)
@@ -180,7 +217,8 @@ def representation(
     sites = check_sites(sites, checked.shape[0])
     if len(sites) == 0:
         raise ValueError("sites is empty: name at least one state that can pay")
-    check_parameters(depletion, len(sites))
+    depletion = check_parameters(depletion, len(sites))
+    check_columns(checked, sites)
     return build(depletion, _own(checked), discount, sites, method)
 
 
@@ -190,6 +228,14 @@ def _check_arguments(kernel: KernelLike, discount: Scalar) -> tuple[Kernel, Any]
     if is_traced(gamma) and sparse.issparse(checked):
         raise TypeError("a discount can be traced with dense kernels only: pass a NumPy or JAX array")
     return checked, gamma
+
+
+def check_columns(kernel: Kernel, sites: Int[np.ndarray, " sites"]) -> None:
+    """Raise a ValueError if arrays (states, sites) take more memory than the limit of `wane.limits`."""
+    if not isinstance(kernel, jax.Array):
+        cure = "name fewer `sites`, or call wane.evaluate, which returns values only and works on some sites at a time"
+        sizes = (kernel.shape[0], "states"), (len(sites), "sites")
+        require_memory("the representation", *sizes, copies=ARRAYS, cure=cure)
 
 
 def _own(kernel: Kernel) -> Kernel:
@@ -235,7 +281,8 @@ def evaluate(
 ) -> Float[AnyArray, " states"]:
     """Return V(s) for one r̄ for each of all states, solving for no more than it needs.
 
-    States that pay nothing are no sites, and all sites that never wear off (λ = 1) share one right-hand side.
+    States that pay nothing are no sites, and all sites that never wear off (λ = 1) share one right-hand side. Where the
+    columns of all sites would take more memory than the limit of `wane.limits`, they are solved for in blocks.
     """
     checked, discount = _check_arguments(kernel, discount)
     pay: Any = rewards if isinstance(rewards, jax.Array) else np.asarray(rewards, dtype=np.float64)
@@ -250,7 +297,8 @@ def evaluate(
         state = int(np.argmin(np.isfinite(pay)))
         raise ValueError(f"rewards must be finite numbers, but that of state {state} is {pay[state]}")
     if isinstance(checked, jax.Array) or is_traced(pay, discount, *jax.tree_util.tree_leaves(depletion)):
-        check_parameters(depletion, n)
+        depletion = check_parameters(depletion, n)
+        pay = require(pay, jnp.isfinite, "rewards must be finite numbers")
         return build(depletion, checked, discount, np.arange(n), method).values(pay)
     return _evaluate_in_parts(checked, np.asarray(pay), depletion, float(discount), method)
 
@@ -267,8 +315,9 @@ def _evaluate_in_parts(
     values = np.zeros(n)
     if np.any(rewards[constant]):
         values = solve(kernel, np.where(constant, rewards, 0.0), discount=discount, method=method).x
-    sites = np.flatnonzero((rewards != 0) & ~constant)
-    if len(sites):
+    every = np.flatnonzero((rewards != 0) & ~constant)
+    width = int(min(max(memory_limit() / (8 * ARRAYS * n), 1), n)) if n * len(every) > SMALL**2 else n
+    for sites in np.split(every, range(width, len(every), width)) if len(every) else ():
         remaining = build(depletion.at_sites(sites), kernel, discount, sites, method)
         values = values + np.asarray(remaining.values(rewards[sites]))
     return values
@@ -279,11 +328,33 @@ def _never_wears_off(depletion: Depletion) -> np.bool_ | Bool[np.ndarray, "..."]
     return np.asarray(depletion.lam) == 1 if isinstance(depletion, Geometric) else np.False_
 
 
-def check_parameters(depletion: Depletion, n_sites: int) -> None:
-    """Raise a ValueError unless every parameter is one number, or its last axis runs over the sites."""
+def check_parameters(depletion: Any, n_sites: int) -> Any:
+    """Return the depletion. Raises a ValueError unless every parameter is one number, or one for each site.
+
+    Parameters that JAX traces are checked at run time if `wane.jit_checks` are on.
+    """
     for leaf in depletion.per_site().values() if isinstance(depletion, Depletion) else ():
         if np.shape(leaf)[-1] not in (1, n_sites):
             raise ValueError(
                 f"{type(depletion).__name__} has a parameter of shape {np.shape(leaf)} for {n_sites} sites: "
                 "give one number, or one for each site (sites last)"
             )
+    return depletion.checked() if isinstance(depletion, Depletion) else depletion
+
+
+def check_tolerance(tolerance: Scalar) -> None:
+    """Raise a ValueError unless the tolerance is a finite number above 0."""
+    if not 0 < tolerance < np.inf:
+        raise ValueError(f"tolerance must be a finite number above 0, got {tolerance!r}")
+
+
+def check_whole(name: str, value: Integer, least: int, most: int | None = None) -> int:
+    """Return a whole number as Python's int. Raises a ValueError unless it lies between `least` and `most`."""
+    try:
+        number = operator.index(value)  # pyright: ignore[reportArgumentType]
+    except TypeError:
+        number = None
+    if number is None or number < least or (most is not None and number > most):
+        end = "on" if most is None else f"to {most}"
+        raise ValueError(f"{name} must be a whole number from {least} {end}, got {value!r}")
+    return number

@@ -3,26 +3,39 @@
 The method is chosen from the matrix alone: each candidate of `wane.exact.methods` predicts its seconds, and the least
 are tried first. NumPy kernels and small ones are always solved by dense LU, narrow bands by banded LU.
 
+Where γ · scale is within 1e-5 of 1, small and dense chains are solved by elimination without subtractions, which loses
+no digits. The other methods lose them in proportion to ‖A⁻¹‖. That is then measured, and an answer whose error may
+exceed 1e-7 is refused.
+
 A prediction can be wrong, so Krylov runs on a budget of iterations and a direct method takes over when that is spent.
 Large sparse factorisations are done in float32, which halves their memory, and refined to float64. Whatever was done,
 the residual is measured on the original system in float64.
 """
+
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from jaxtyping import Float
 from scipy.sparse import csgraph
 
-from wane.exact.methods import BandedLU, DenseLU, Krylov, Method, Solution, SparseLU
-from wane.exact.system import InaccurateSolve, System
+from wane.exact.methods import BandedLU, DenseLU, Elimination, Krylov, Method, Solution, SparseLU
+from wane.exact.system import ACCEPTED_ERROR, InaccurateSolve, System
 from wane.types import Kernel
 
-__all__ = ["BandedLU", "DenseLU", "InaccurateSolve", "Krylov", "Method", "Solution", "SparseLU", "solve"]
+__all__ = ["BandedLU", "DenseLU", "Elimination", "InaccurateSolve", "Krylov", "Method", "Solution", "SparseLU", "solve"]
 
 ACCEPTED_RESIDUAL = 1e-10
 SMALL = 256  # Up to this many states a dense factorisation costs less than looking at the graph.
-_LEAK = 1e-12  # A row sum this close to 1 is 1 up to rounding.
-_NAMED: dict[str, Method] = {"dense": DenseLU(), "banded": BandedLU(), "sparse": SparseLU(), "krylov": Krylov()}
+_QUICK = 2048  # Up to this many states elimination takes a second at most.
+_NAMED: dict[str, Method] = {
+    "dense": DenseLU(),
+    "banded": BandedLU(),
+    "sparse": SparseLU(),
+    "krylov": Krylov(),
+    "elimination": Elimination(),
+}
 
 
 def solve(
@@ -32,21 +45,25 @@ def solve(
     discount: float,
     scale: Float[np.ndarray, " states"] | None = None,
     method: str | Method = "auto",
+    leak: Float[np.ndarray, " states"] | None = None,
+    loss: float | Float[np.ndarray, " states"] | None = None,
 ) -> Solution:
     """Solve (I − discount · diag(scale) · kernel) x = rhs. `rhs` has one or two axes; None stands for the identity.
 
-    `residual` is the largest over the columns of ‖b − A x‖∞ / ((1 + γ)‖x‖∞ + ‖b‖∞). For more than 64 columns that
-    dense LU has solved it is an upper bound from random signs instead (`wane.exact.system.probed_residual`). Raises
-    InaccurateSolve if the residual exceeds 1e-10 or A is singular.
+    `leak` is what each row of the kernel lacks to sum to one, and `loss` is 1 − discount · scale. Pass them where they
+    are known more precisely than the other arguments tell. `residual` is the largest over the columns of
+    ‖b − A x‖∞ / ((1 + γ)‖x‖∞ + ‖b‖∞). For more than 64 columns that dense LU has solved it is an upper bound from
+    random signs instead (`wane.exact.system.probed_residual`). Raises InaccurateSolve if the residual exceeds 1e-10, if
+    A is singular, or if γ · scale is so near to 1 that rounding may cost more than 1e-7 of x.
     """
-    system = System(kernel, discount, scale)
+    system = System(kernel, discount, scale, leak, loss)
     if system.largest_weight >= 1.0:
         _refuse_closed_classes(system)
     right = None if rhs is None else np.asarray(rhs, np.float64).reshape(system.size, -1)
     failures: list[str] = []
     for candidate in _candidates(system, system.size if right is None else right.shape[1], method):
         try:
-            solution = candidate.solve(system, right)
+            solution = _solve_and_bound(candidate, system, right)
         except InaccurateSolve as error:
             failures.append(str(error))
             continue
@@ -56,19 +73,42 @@ def solve(
         failures.append(f"{solution.method}, residual {solution.residual:.1e}")
     raise InaccurateSolve(
         f"I − γ·diag(scale)·P was not solved to a residual of {ACCEPTED_RESIDUAL:.0e}: {'; then '.join(failures)}. "
-        "Try another method (DenseLU() copes best with bad conditioning, Krylov(max_iterations=...) with large chains "
-        "that mix well) or a smaller discount."
+        "Try another method (Elimination() copes best with bad conditioning, Krylov(max_iterations=...) with large "
+        "chains that mix well) or a smaller discount."
     )
+
+
+def _solve_and_bound(method: Method, system: System, rhs: Any) -> Solution:
+    """Return the solution. Raises InaccurateSolve if rounding may have spoilt it, which is looked at near γ = 1 only.
+
+    Rounding is amplified by ‖A⁻¹‖∞, the largest entry of A⁻¹ 1. That is the sum of the columns if rhs is the identity;
+    otherwise ones are solved for beside the other columns.
+    """
+    if isinstance(method, Elimination) or not system.is_near_one:
+        return method.solve(system, rhs)
+    if rhs is None:
+        solution = method.solve(system, None)
+        steps = float(np.abs(solution.x).sum(1).max())
+    else:
+        solution = method.solve(system, np.hstack([rhs, np.ones((system.size, 1))]))
+        steps = float(np.abs(solution.x[:, -1]).max())
+        solution = replace(solution, x=solution.x[:, :-1])
+    if not np.finfo(float).eps * system.norm * steps <= ACCEPTED_ERROR:
+        raise InaccurateSolve(
+            f"{solution.method}: the chain goes on for {steps:.1e} discounted steps, so that the rounding of the "
+            "kernel's entries decides the answer"
+        )
+    return solution
 
 
 def _refuse_closed_classes(system: System) -> None:
     """Raise InaccurateSolve if some states never lose weight: then A is singular, though LU's residual looks fine."""
-    if system.row_sums.max() > 1.0 + _LEAK:
+    if system.excess.min() < 0.0:
         return
     edges = sp.coo_array(system.kernel)
     count, label = csgraph.connected_components(sp.csr_array(edges), connection="strong")
     leaks = np.zeros(count, bool)
-    leaks[label[system.row_sums < 1.0 - _LEAK]] = True
+    leaks[label[system.excess > 0.0]] = True
     start, end = label[edges.coords[0]], label[edges.coords[1]]
     leaks[start[(start != end) & (edges.data > 0)]] = True
     if not leaks.all():
@@ -86,7 +126,21 @@ def _candidates(system: System, columns: int, method: str | Method) -> list[Meth
     if method in _NAMED:
         return [_NAMED[method]]
     if method != "auto":
-        raise ValueError(f"method {method!r} is unknown: use 'auto', 'dense', 'banded', 'sparse' or 'krylov'")
+        raise ValueError(f"method {method!r} is unknown: use 'auto' or one of {', '.join(map(repr, _NAMED))}")
+    if system.is_near_one:
+        return _candidates_near_one(system, columns)
+    return _usual_candidates(system, columns)
+
+
+def _candidates_near_one(system: System, columns: int) -> list[Method]:
+    """Return elimination for small and dense chains, the usual methods for others, and elimination if these fail."""
+    quick = system.size <= (SMALL if sp.issparse(system.kernel) else _QUICK)
+    if not Elimination().applies(system, columns):
+        return _usual_candidates(system, columns)
+    return [Elimination()] if quick else [*_usual_candidates(system, columns), Elimination()]
+
+
+def _usual_candidates(system: System, columns: int) -> list[Method]:
     if not sp.issparse(system.kernel) or system.size <= SMALL:
         return [DenseLU()]
     if BandedLU().applies(system, columns):

@@ -1,4 +1,10 @@
-"""The linear system (I − γ · diag(scale) · P) X = B of a Markov kernel P, and how its residual is measured."""
+"""The linear system (I − γ · diag(scale) · P) X = B of a Markov kernel P, and how its error is measured.
+
+Near γ = 1 the matrix is nearly singular, and a small residual says little about the error of X. Two things then count.
+The excess of a row, 1 − Σⱼ γ · scale(i) · P(i, j), must be known to all its digits: it cannot be read off the rounded
+matrix, so callers pass what they know (`leak`, `loss`). And rounding is amplified by ‖A⁻¹‖, which for these matrices is
+the largest entry of A⁻¹ 1: the discounted number of steps before the chain is lost.
+"""
 
 import math
 from functools import cached_property, lru_cache
@@ -6,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from scipy.linalg import blas as _blas
 
 from wane.exact.graph import GraphShape, graph_shape
@@ -15,6 +21,13 @@ from wane.types import Kernel
 
 blas: Any = _blas  # SciPy makes its routines at import, so type checkers do not see them.
 
+ACCEPTED_ERROR = 1e-7
+"""How large the relative error of a solution may be that rounding alone can cause."""
+ACCEPTED_ERROR_32 = 1e-5
+"""The same in 32 bits."""
+NEAR_ONE = 1e-5
+"""If γ · scale is nearer to 1 than this, the rounding errors of a solution may matter and are bounded."""
+_ROUNDED = 1e-12  # A row sum this close to 1 is 1 up to rounding.
 _ENORMOUS = 4e12  # A solution this many times larger than b has an error of 1e-3 from rounding alone.
 _SINGULAR = "the matrix is singular to working precision (x exceeds b 10¹⁴ times)"
 _PROBES = 16
@@ -22,6 +35,22 @@ _PROBES = 16
 
 class InaccurateSolve(ArithmeticError):
     """Raised when the system is singular, or when no method reached the accepted residual."""
+
+
+def check_cancellation(size: Any, result: Any) -> None:
+    """Raise InaccurateSolve where a result is the small difference of parts that add up to `size`.
+
+    The parts are rounded in proportion to `size`. The error that this leaves may be at most 1e-7 of the result, and
+    1e-5 in 32 bits.
+    """
+    size, result = np.asarray(size), np.asarray(result)
+    accepted = ACCEPTED_ERROR if result.dtype == np.float64 else ACCEPTED_ERROR_32
+    if np.any(np.finfo(result.dtype).eps * size > accepted * result):
+        raise InaccurateSolve(
+            f"terms of opposite signs that add up to {float(np.max(size)):.1e} cancel: rounding to {result.dtype} "
+            "spoils their difference. Evaluate positive and negative rewards apart, discount more, or, in 32 bits, "
+            'switch on 64 bits with jax.config.update("jax_enable_x64", True)'
+        )
 
 
 def product(matrix: Any, x: Float[np.ndarray, "inner columns"]) -> Float[np.ndarray, "rows columns"]:
@@ -33,12 +62,32 @@ def product(matrix: Any, x: Float[np.ndarray, "inner columns"]) -> Float[np.ndar
     return matrix @ x if sp.issparse(matrix) else blas.dgemm(1.0, matrix.T, x, trans_a=1)
 
 
-class System:
-    """A = I − diag(weight) · P, where weight is γ · scale. A itself is formed only if a method asks for it."""
+def leaving(rows: Any, kept: Bool[np.ndarray, " states"]) -> Float[np.ndarray, " rows"]:
+    """Return the probability that each of some rows of a kernel leaves the kept states. It is 1 where a row is zero."""
+    ends = np.ravel(rows @ np.ones((rows.shape[1], 1))) == 0
+    return np.where(ends, 1.0, np.ravel(rows @ (~kept).astype(float)[:, None]))
 
-    def __init__(self, kernel: Kernel, discount: float, scale: Float[np.ndarray, " states"] | None) -> None:
+
+class System:
+    """A = I − diag(weight) · P, where weight is γ · scale. A itself is formed only if a method asks for it.
+
+    `leak` is what the rows of P lack to sum to one, and `loss` is 1 − weight. What is not given is worked out.
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        discount: float,
+        scale: Float[np.ndarray, " states"] | None,
+        leak: Float[np.ndarray, " states"] | None = None,
+        loss: float | Float[np.ndarray, " states"] | None = None,
+    ) -> None:
         self.kernel: Any = kernel
         self.size: int = self.kernel.shape[0]
+        self._leak = leak
+        if loss is None:
+            loss = 1.0 - discount if scale is None else (1.0 - discount) + discount * (1.0 - np.asarray(scale))
+        self.loss = loss
         self.weight: Any = discount if scale is None else discount * np.asarray(scale, np.float64)[:, None]
         self.largest_weight = discount if scale is None else float(np.max(self.weight))
         # This is ‖I‖ + ‖diag(weight) · P‖ and not ‖A‖: near γ = 1 the two terms cancel in A, but x − γPx is still
@@ -53,6 +102,19 @@ class System:
     @cached_property
     def row_sums(self) -> Float[np.ndarray, " states"]:
         return np.ravel(self.weight * product(self.kernel, np.ones((self.size, 1))))
+
+    @property
+    def is_near_one(self) -> bool:
+        return self.largest_weight > 1.0 - NEAR_ONE
+
+    @cached_property
+    def excess(self) -> Float[np.ndarray, " states"]:
+        """1 − Σⱼ weight(i) P(i, j) of each row. Its terms are added, so it has full accuracy where it is small."""
+        leak = self._leak
+        if leak is None:
+            missing = 1.0 - np.ravel(product(self.kernel, np.ones((self.size, 1))))
+            leak = np.where(np.abs(missing) <= _ROUNDED, 0.0, missing)
+        return self.loss + np.ravel(self.weight) * leak
 
     @cached_property
     def graph(self) -> GraphShape:

@@ -7,8 +7,10 @@ import re
 from importlib import import_module
 from typing import TYPE_CHECKING, Literal
 
+from wane.experiments import own
 from wane.experiments.scales import SCALES, Scale
 from wane.lazy import attach
+from wane.names import UnknownName, unknown
 
 if TYPE_CHECKING:
     from wane.experiments.common.plots import plot_learning
@@ -67,31 +69,32 @@ __getattr__, __dir__ = attach(__name__)
 
 
 def module_of(name: str) -> str:
-    """The module of an experiment: one of this package, or "package.module" of your own.
+    """The module of an experiment: one of this package, or one of your own, "package.module" or "./file.py".
 
-    Raises ValueError for a name that is neither.
+    Raises UnknownName for a name that is neither, and for a file that is not there.
     """
     if name in FOLDERS:
         return f"wane.experiments.{FOLDERS[name]}.{name.replace('-', '_')}"
+    if own.is_file_name(name):
+        return own.module_name_of(own.noted(name))
     if not re.fullmatch(r"\w+(\.\w+)+", name):
-        raise ValueError(
-            f"unknown experiment {name!r}: there are {', '.join(FOLDERS)}; or name a module of yours, package.module"
-        )
+        raise unknown("experiment", name, FOLDERS, "; or name one of yours: ./file.py, or package.module")
     return name
 
 
 def find(name: str) -> "Experiment":
-    """Loads an experiment: one of this package by its name, or the `EXPERIMENT` of your own "package.module".
+    """Loads an experiment: one of this package by its name, or the `EXPERIMENT` of your own module or file.
 
-    Raises ValueError if there is no such experiment.
+    Raises UnknownName if there is no such experiment.
     """
     from wane.experiments.contract import Experiment
 
+    module_name = module_of(name)
     try:
-        module = import_module(module_of(name))
+        module = own.load(own.noted(name)) if own.is_file_name(name) else import_module(module_name)
     except ModuleNotFoundError as error:
-        raise ValueError(f"experiment {name!r}: {error}; is its folder on PYTHONPATH?") from error
+        raise UnknownName(f"experiment {name!r}: {error}; is its folder on PYTHONPATH?") from error
     experiment = getattr(module, "EXPERIMENT", None)
     if not isinstance(experiment, Experiment):
-        raise ValueError(f"experiment {name!r}: the module has no EXPERIMENT that is a wane.experiments.Experiment")
+        raise UnknownName(f"experiment {name!r}: the module has no EXPERIMENT that is a wane.experiments.Experiment")
     return experiment

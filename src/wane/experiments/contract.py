@@ -20,9 +20,9 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from wane.depletion import Depletion
 from wane.experiments.scales import SCALES, Scale
 from wane.files import name_leaves, nest
+from wane.settings import Checked, Count, is_nested, require
 from wane.types import Scalar, Tree
 
 Tables = dict[str, pd.DataFrame]
@@ -32,46 +32,36 @@ Step = Callable[[Any, int], tuple[Any, Any]]
 
 
 @dataclass(frozen=True)
-class Settings:
+class Settings(Checked):
     """What can be chosen in an experiment. A subclass adds fields, each with a docstring.
 
     The fields are the options of the command line. A field may be an agent's `Config`: its settings are then options
-    too, such as `--agent.step-size`, and stand nowhere else.
+    too, such as `--agent.step-size`, and stand nowhere else. The type of a field says which values it takes
+    (`wane.settings`), and `rules` checks what concerns several fields.
     """
 
-    MAY_BE_ZERO: ClassVar[tuple[str, ...]] = ()
-    """Names of whole numbers that may be zero because they count nothing."""
     SET_BY_EXPERIMENT: ClassVar[Mapping[str, str]] = {}
     """Nested settings that the experiment chooses itself, and the setting that controls them instead:
     {"agent.lam": "lambdas"}."""
 
-    def __post_init__(self) -> None:
-        for name, value in vars(self).items():
-            for number in np.ravel(value) if isinstance(value, tuple) else (value,):
-                if isinstance(number, int | float | np.number) and not 0 <= number < np.inf:
-                    raise ValueError(f"{name} must be finite and not below 0, got {value}")
-                if type(value) is int and value == 0 and name not in self.MAY_BE_ZERO:
-                    raise ValueError(f"{name} is a whole number from 1 on, got {value}")
-            if isinstance(value, tuple):
-                self.require(len(value) > 0, f"{name} is empty: give at least one value")
+    def rules(self) -> None:
+        """Raises SettingError if settings do not fit each other. A subclass that has further rules calls this too."""
         for name, instead in self.SET_BY_EXPERIMENT.items():
             part, field = name.split(".")
             config = getattr(self, part)
-            default = getattr(type(config)(), field)
-            if getattr(config, field) != default:
-                raise ValueError(f"{name} is set by the experiment itself: change {instead} instead")
+            same = _same(getattr(config, field), getattr(type(config)(), field))
+            self.require(same, name, f"the experiment sets this itself; change {instead} instead")
 
-    def require(self, fine: bool, cure: str) -> None:
-        """Raises ValueError with `cure` unless the settings are `fine`."""
-        if not fine:
-            raise ValueError(f"{type(self).__name__}: {cure}")
+    def require(self, fine: bool, name: str, needed: str) -> None:
+        """Raises SettingError, which names a setting and says what is needed, unless the settings are fine."""
+        require(fine, self, name, needed)
 
 
 @dataclass(frozen=True)
 class Seeded(Settings):
     """Settings of an experiment in which something is drawn at random."""
 
-    seeds: int = 3
+    seeds: Count = 3
     """independent repetitions, numbered from 0"""
 
 
@@ -83,8 +73,7 @@ def flat(settings: Any, prefix: str = "") -> dict[str, Any]:
     found: dict[str, Any] = {}
     for field in dataclasses.fields(settings):
         value, name = getattr(settings, field.name), prefix + field.name
-        nested = dataclasses.is_dataclass(value) and not isinstance(value, Depletion)
-        found |= flat(value, f"{name}.") if nested else {name: value}
+        found |= flat(value, f"{name}.") if is_nested(value) else {name: value}
     return found
 
 
@@ -132,6 +121,9 @@ class Claim:
         except NotTested as reason:
             return known | not_run | {"verdict": "not tested", "detail": str(reason)}
         estimate = {"estimate": float(finding.estimate), "detail": finding.detail}
+        if np.isnan(estimate["estimate"]):
+            detail = f"The estimate is not a number, because the settings leave nothing to divide by. {finding.detail}"
+            return known | not_run | {"verdict": "not tested", "detail": detail.strip()}
         if finding.interval is not None and not np.all(np.isfinite(finding.interval)):
             detail = f"One run has no interval. {finding.detail}"
             return known | not_run | estimate | {"verdict": "not tested", "detail": detail}
@@ -268,7 +260,11 @@ class Experiment:
         return {name: table.reset_index(drop=True) for name, table in tables.items()}
 
     def seeded_tables(self, settings: Settings, seeds: Sequence[int], loop: Loop | None = None) -> Tables:
-        """The tables of some seeds. Their rows do not depend on how the seeds are divided among calls."""
+        """The tables of some seeds.
+
+        How the seeds are divided among calls changes the rows by rounding only (about 1e-16, relative): XLA may add
+        numbers in another order when it works on another number of seeds.
+        """
         if not self.seeded or not len(seeds):
             return {}
         with jax.enable_x64(self.double_precision):

@@ -57,6 +57,7 @@ def threshold(
     >>> threshold(average=6.0, received=1.0, step=1, horizon=50).item()
     0.1
     """
+    check_discount(discount)
     total, so_far, t, T = (np.asarray(value, float) for value in (average, received, step, horizon))
     if form == "literal":
         weight = T

@@ -15,7 +15,8 @@ what comes after, where a larger λ̂ favours the fuller patch elsewhere.
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any, Literal
+from functools import partial
+from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -26,8 +27,9 @@ from jaxtyping import Array, Float, Int
 from wane.agents import gpi
 from wane.agents.common.policy import Policy, no_draws
 from wane.agents.common.rollout import Episode, play
-from wane.agents.planner import Memory, follow, plan
-from wane.depletion import Geometric, check_range
+from wane.agents.planner import follow, plan
+from wane.checks import check_range
+from wane.depletion import Geometric
 from wane.foraging.leaving import bouts
 from wane.foraging.optimal import Start
 from wane.foraging.trajectory import Values, table_from_rollout
@@ -99,22 +101,32 @@ def _compose(
     return jax.jit(jax.vmap(episode))(phis, beliefs)
 
 
+class Visits(NamedTuple):
+    """What an agent that imagines what remains has to remember."""
+
+    time: Int[Array, ""]
+    visits: Int[Array, " sites"]
+    """Visits to each site before the present state."""
+
+
 def imagining(phi: Float[AnyArray, "policies states actions sites"], lam: Scalar, world: World) -> Policy:
     """GPI that is not told what remains of the rewards, but computes it with λ̂ = `lam` from its own visits."""
-    sites, on_departure = jnp.asarray(world.sites), world.timing == "departure"
-
-    def act(params: Any, memory: Memory, cell: Int[Array, ""], key: None) -> tuple[Int[Array, ""], Memory, None]:
-        phi, lam, rewards = params
-        # Where a world pays on arrival, the present visit was paid, but the start was not arrived at. Where a world
-        # pays on departure, the present visit is paid by the coming step, so it counts from then on.
-        visits = memory.visits + ((sites == cell) & (on_departure | (memory.time > 0)))
-        paid = memory.visits if on_departure else visits
-        action = gpi.greedy_action(phi[:, cell], rewards * Geometric(lam).worth(paid))
-        return action, Memory(memory.time + 1, visits), None
-
     params = jnp.asarray(phi), jnp.asarray(lam), jnp.asarray(world.rewards)
-    fresh = Memory(jnp.zeros((), jnp.int32), jnp.zeros(world.n_sites, jnp.int32))
-    return Policy(act, params, fresh, draw=no_draws, observation="index")
+    fresh = Visits(jnp.zeros((), jnp.int32), jnp.zeros(world.n_sites, jnp.int32))
+    return Policy(partial(_act, world), params, fresh, draw=no_draws, observation="index")
+
+
+def _act(
+    world: World, params: Any, memory: Visits, cell: Int[Array, ""], key: None
+) -> tuple[Int[Array, ""], Visits, None]:
+    phi, lam, rewards = params
+    on_departure = world.timing == "departure"
+    # Where a world pays on arrival, the present visit was paid, but the start was not arrived at. Where a world pays on
+    # departure, the present visit is paid by the coming step, so it counts from then on.
+    visits = memory.visits + ((world.sites == cell) & (on_departure | (memory.time > 0)))
+    paid = memory.visits if on_departure else visits
+    action = gpi.greedy_action(phi[:, cell], rewards * Geometric(lam).worth(paid))
+    return action, Visits(memory.time + 1, visits), None
 
 
 def _first_stays(world: World, episodes: Episode, beliefs: Beliefs) -> pd.DataFrame:

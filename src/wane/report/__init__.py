@@ -1,7 +1,23 @@
-"""The reproduction report. It is made from run folders alone: their texts, claims, pictures and costs."""
+"""The reproduction report. It is made from run folders alone: their texts, claims, pictures and costs.
+
+`wane.report.compare` and `wane.report.differences` compare two runs; they load pandas, so they are imported apart.
+"""
 
 from wane.report.collect import Run, Texts, collect
 from wane.report.page import build, write
-from wane.report.terminal import verdict_table
+from wane.report.started import Started
+from wane.report.terminal import details, one_line, plain, run_state, summary
 
-__all__ = ["Run", "Texts", "build", "collect", "verdict_table", "write"]
+__all__ = [
+    "Run",
+    "Started",
+    "Texts",
+    "build",
+    "collect",
+    "details",
+    "one_line",
+    "plain",
+    "run_state",
+    "summary",
+    "write",
+]

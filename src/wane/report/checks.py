@@ -5,19 +5,16 @@ file is read only if run.json lists it, it lies inside of the folder, and it has
 fault is added to a list of problems, as a sentence that names the file.
 """
 
-import json
 import math
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, get_args, get_origin
 
-from wane.files import checksum
+from wane.files import DamagedFile, checksum, find_published, read_json
 
 VERDICTS = ("holds", "fails", "not tested", "not run")
 AGENT_FILES = ("config.json", "params.safetensors")
 """The files of a saved agent."""
-DEEPEST = 50
-"""How many lists and dictionaries may lie within each other in a JSON file."""
 
 _NEEDED = {
     "experiment": str,
@@ -31,7 +28,15 @@ _NEEDED = {
     "tables": list[str],
     "files": dict[str, str],
 }
-_OPTIONAL = {"commit": str, "launcher": str, "peak_memory": float, "films": dict[str, str], "agents": list[str]}
+_OPTIONAL = {
+    "commit": str,
+    "launcher": str,
+    "peak_memory": float,
+    "films": dict[str, str],
+    "agents": list[str],
+    "failures": dict[str, str],
+    "file": str,
+}
 
 
 def read_record(folder: Path, problems: list[str]) -> dict[str, Any]:
@@ -40,7 +45,7 @@ def read_record(folder: Path, problems: list[str]) -> dict[str, Any]:
     if path is None:
         problems.append("run.json leads out of the folder.")
         return {}
-    found = _read_json(path, dict, problems)
+    found = _read(path, dict, problems)
     if not found:
         return {}
     record = {name: value for name, value in found.items() if _fits(value, (_NEEDED | _OPTIONAL).get(name, object))}
@@ -52,7 +57,7 @@ def read_record(folder: Path, problems: list[str]) -> dict[str, Any]:
 
 def read_claims(path: Path, problems: list[str]) -> tuple[Mapping[str, Any], ...]:
     """Returns the entries of claims.json that are claims with a verdict."""
-    claims = _read_json(path, list, problems)
+    claims = _read(path, list, problems)
     good = [claim for claim in claims if _is_claim(claim)]
     if len(good) < len(claims):
         problems.append(
@@ -71,20 +76,20 @@ def verify_files(folder: Path, record: Mapping[str, Any], problems: list[str]) -
     digests: Mapping[str, str] = record["files"]
     good: dict[str, Path] = {}
     for name in dict.fromkeys([*digests, *_needed_files(record)]):
-        fault = _fault(folder, name, digests.get(name))
+        path = find_inside(folder, name)
+        fault = "leads out of the folder" if path is None else _fault(path, digests.get(name))
         if fault:
             problems.append(f"{name} {fault}.")
-        else:
-            good[name] = folder / name
+        elif path is not None:
+            good[name] = path
     return good
 
 
 def find_inside(folder: Path, name: str) -> Path | None:
-    """Returns the path of a file of a folder, or None if the path leads out of the folder, through a link or not."""
+    """Returns the path of a file of a folder, or None if the path leads out of the folder or through a link."""
     try:
-        path = folder / name
-        return path if path.resolve().is_relative_to(folder.resolve()) else None
-    except (OSError, ValueError, RuntimeError):  # Links in a circle, or characters that no file name can have.
+        return find_published(folder, name)
+    except (OSError, ValueError):  # No file can have such a name.
         return None
 
 
@@ -95,11 +100,8 @@ def _needed_files(record: Mapping[str, Any]) -> Iterable[str]:
     yield from (f"agents/{agent}/{file}" for agent in record.get("agents", ()) for file in AGENT_FILES)
 
 
-def _fault(folder: Path, name: str, digest: str | None) -> str:
+def _fault(path: Path, digest: str | None) -> str:
     """Returns what is wrong with a file, as the end of a sentence, or nothing."""
-    path = find_inside(folder, name)
-    if path is None:
-        return "leads out of the folder"
     try:
         if not path.is_file():
             return "is missing"
@@ -110,29 +112,13 @@ def _fault(folder: Path, name: str, digest: str | None) -> str:
         return f"cannot be read ({error})"
 
 
-def _read_json(path: Path, kind: type, problems: list[str]) -> Any:
+def _read(path: Path, kind: type, problems: list[str]) -> Any:
     """Returns the content of a JSON file if it has the right type, else an empty value of that type."""
     try:
-        content = json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        problems.append(f"{path.name} cannot be read ({error}).")
+        return read_json(path, kind)
+    except DamagedFile as error:
+        problems.append(f"{error}.".removeprefix(f"{path.parent}/"))
         return kind()
-    if not isinstance(content, kind):
-        problems.append(f"{path.name} holds a {type(content).__name__} where a {kind.__name__} belongs.")
-        return kind()
-    if _is_deep(content):
-        problems.append(f"{path.name} nests lists or dictionaries more than {DEEPEST} deep.")
-        return kind()
-    return content
-
-
-def _is_deep(content: Any) -> bool:
-    # Level by level, because a function that calls itself would fail for exactly the files that this one is to find.
-    level = [content]
-    for _ in range(DEEPEST):
-        lists = [item.values() if isinstance(item, dict) else item for item in level if isinstance(item, dict | list)]
-        level = [item for items in lists for item in items]
-    return any(isinstance(item, dict | list) for item in level)
 
 
 def _fits(value: Any, kind: Any) -> bool:

@@ -8,17 +8,22 @@ and the rest of the run is still used.
 
 import dataclasses
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from wane.report.checks import AGENT_FILES, read_claims, read_record, verify_files
+from wane.files import READY
+from wane.report.checks import AGENT_FILES, find_inside, read_claims, read_record, verify_files
 from wane.report.pictures import Picture, PictureError, read_figure, read_raster
+from wane.report.started import Started, read_started
 from wane.report.words import command, evaluate_command
 
 SCALES = ("paper", "quick")
 """The scales, in the order of the report."""
+LOOKS = 20
+"""How often a folder is looked at again that changes while it is read."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +57,13 @@ class Run:
     """The names of the saved agents whose files are whole."""
     problems: tuple[str, ...] = ()
     """Sentences that say what is damaged or missing."""
+    started: Started | None = None
+    """How far the run is, if it has begun and not finished, even if the folder holds earlier results."""
+
+    @property
+    def failures(self) -> Mapping[str, str]:
+        """What could not be drawn, the figure or a film, and why."""
+        return self.record.get("failures", {})
 
     @property
     def changed(self) -> Mapping[str, Any]:
@@ -73,7 +85,7 @@ class Run:
     @property
     def command(self) -> str:
         """The command that repeats the run."""
-        return command(self.experiment, self.scale, self.changed)
+        return command(self.record.get("file") or self.experiment, self.scale, self.changed)
 
     @property
     def evaluate_commands(self) -> dict[str, str]:
@@ -93,13 +105,16 @@ def collect(*roots: str | Path) -> list[Run]:
     runs: dict[Any, Run] = {}
     for root in map(Path, roots):
         for folder in _folders(root):
-            run = read(folder)
+            link = next((path for path in (folder, folder.parent) if folder != root and path.is_symlink()), None)
+            run = (
+                read(folder) if link is None else _unread(folder, f"{link} is a symbolic link, which is not followed.")
+            )
             runs.setdefault(_identity(run), run)
     return sorted(runs.values(), key=lambda run: _place(run, NAMES))
 
 
 def _folders(root: Path) -> list[Path]:
-    if (root / "run.json").is_file():
+    if any((root / name).is_file() for name in ("run.json", f"{READY}/run.json")):
         return [root]
     places = [root / scale for scale in SCALES]
     found = [folder for place in places if place.is_dir() for folder in sorted(place.iterdir())]
@@ -120,18 +135,53 @@ def _place(run: Run, names: tuple[str, ...]) -> tuple[Any, ...]:
 
 
 def read(folder: Path) -> Run:
-    """Reads one run folder. Raises ValueError if the folder above it is not named after a scale."""
-    place = folder.absolute()
-    name, scale = place.name.split("+")[0], place.parent.name
-    if scale not in SCALES:
+    """Reads one run folder. Raises ValueError if the folder above it is not named after a scale.
+
+    A run may be publishing at the same time. It moves its files one by one, so a reader that finds a fault looks again
+    if anything was moved since it began.
+    """
+    if folder.absolute().parent.name not in SCALES:
         raise ValueError(
             f"{folder} is not a run folder: a run folder lies in a folder that is named {' or '.join(SCALES)}"
         )
-    if not (folder / "run.json").is_file():
+    before, run = _moment(folder), _read_once(folder)
+    for _ in range(LOOKS):
+        after = _moment(folder)
+        if not run.problems or after == before:
+            break
+        before, run = after, _read_once(folder)
+    return run
+
+
+def _moment(folder: Path) -> list[tuple[int, int] | None]:
+    """What changes when a run puts new results into its folder."""
+    found: list[tuple[int, int] | None] = []
+    for name in ("run.json", READY, f"{READY}/run.json"):
+        try:
+            status = os.lstat(folder / name)
+            found.append((status.st_ino, status.st_mtime_ns))
+        except OSError:
+            found.append(None)
+    return found
+
+
+def _unread(folder: Path, problem: str) -> Run:
+    """A run of which nothing but its folder's name is known."""
+    place = folder.absolute()
+    return Run(folder, place.name.split("+")[0], place.parent.name, {}, problems=(problem,))
+
+
+def _read_once(folder: Path) -> Run:
+    place = folder.absolute()
+    name, scale = place.name.split("+")[0], place.parent.name
+    path, started = find_inside(folder, "run.json"), read_started(folder)
+    if path is not None and not path.is_file():
         resume = f"{command(name, scale, {})} --resume"
         settings = " and the settings that the folder's name shows" if "+" in place.name else ""
+        if started:
+            resume, settings = started.resume, ""
         problem = f"There is no run.json: the run is still working or was stopped. Continue it with {resume}{settings}."
-        return Run(folder, name, scale, {}, problems=(problem,))
+        return dataclasses.replace(_unread(folder, problem), started=started)
     problems: list[str] = []
     record = read_record(folder, problems)
     files = verify_files(folder, record, problems)
@@ -141,7 +191,7 @@ def read(folder: Path) -> Run:
         scale,
         record,
         claims=read_claims(files["claims.json"], problems) if "claims.json" in files else (),
-        figure=_figure(files, problems) if "files" in record else None,
+        figure=_figure(files, problems) if "files" in record and "figure" not in record.get("failures", {}) else None,
         films=_films(files, record.get("films", {}), problems),
         agents=tuple(
             agent
@@ -149,6 +199,7 @@ def read(folder: Path) -> Run:
             if all(f"agents/{agent}/{file}" in files for file in AGENT_FILES)
         ),
         problems=tuple(problems),
+        started=started,
     )
 
 

@@ -21,7 +21,6 @@ from wane.report.verdicts import Entry, Known, entries, scales_of, tally
 STYLE = Path(__file__).with_name("style.css")
 POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
 """What a browser may load: pictures and style that are in the file, and nothing else."""
-SIGNS = {"holds": "✓", "fails": "✗", "not tested": "?", "not run": "○"}
 WIDE = 600
 """A figure that is wider than this many pixels scrolls on a phone instead of shrinking."""
 
@@ -79,7 +78,7 @@ def _environment() -> Environment:
         *(words.moment, words.phrase, words.setting, words.size, words.tally_sentence),
     ):
         environment.globals[function.__name__] = function
-    environment.globals |= {"SIGNS": SIGNS, "WIDE": WIDE}
+    environment.globals |= {"SIGNS": words.SIGNS, "WIDE": WIDE}
     return environment
 
 

@@ -37,9 +37,9 @@ class Picture:
 
 def read_figure(svg: Path | None, png: Path | None) -> Picture:
     """Returns the SVG if it is light and whole, else the PNG. Raises PictureError if neither can be shown."""
-    if svg and (svg.stat().st_size < HEAVY or not png):
+    if svg:
         try:
-            return _read_drawing(svg)
+            return _read_drawing(svg, heaviest=HEAVY if png else None)
         except PictureError:
             if not png:
                 raise
@@ -60,9 +60,11 @@ def read_raster(path: Path, kind: str, title: str) -> Picture:
         raise PictureError(f"{path.name} is not a whole {kind} picture ({error}).") from error
 
 
-def _read_drawing(path: Path) -> Picture:
+def _read_drawing(path: Path, heaviest: int | None) -> Picture:
     try:
         data = path.read_bytes()
+        if heaviest is not None and len(data) >= heaviest:
+            raise PictureError(f"{path.name} is too large for the page.")
         root = ElementTree.fromstring(data)
         _, _, width, height = (float(number) for number in root.attrib["viewBox"].split())
     except (OSError, ValueError, KeyError, ElementTree.ParseError) as error:

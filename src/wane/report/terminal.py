@@ -1,52 +1,157 @@
-"""The verdicts as a table for the terminal."""
+"""The verdicts for the terminal: a summary with one line for each claim, and all details on request.
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+A line is cut at the width of the terminal. Names come first in it, so that they stay whole.
+"""
 
-from rich import box
-from rich.table import Column, Table
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from rich.console import Group, RenderableType
+from rich.padding import Padding
 from rich.text import Text
 
-from wane.report.collect import Run
-from wane.report.verdicts import Known, entries, tally
-from wane.report.words import changes, estimate, tally_sentence
+from wane.report.collect import SCALES, Run
+from wane.report.verdicts import Entry, Known, entries, tally
+from wane.report.words import SIGNS, changes, count, estimate, tally_sentence
 
 STYLES = {"holds": "green", "fails": "bold red", "not tested": "yellow", "not run": "dim"}
+ORDER = ("fails", "not tested", "holds")
+"""The verdicts in the order of the summary. What needs attention comes first."""
 
 
-def verdict_table(runs: Sequence[Run], experiments: Sequence[Known] = ()) -> Table:
-    """Returns a table with a row for each claim and each run that has it.
+class Finding(NamedTuple):
+    """A claim with the verdict that counts."""
 
-    Claims of `experiments` that no run has are listed as "not run".
+    experiment: str
+    scale: str
+    record: Any
+
+
+def summary(runs: Sequence[Run], experiments: Sequence[Known] = ()) -> RenderableType:
+    """Returns how many claims have each verdict, then every claim in one line, what fails first.
+
+    Claims of `experiments` that no run has are counted, and told in one line. Of several runs, those with changed
+    settings are told in one line each. The claims of a single run are listed, whatever its settings are.
     """
-    claims, numbers = Column("claim", overflow="fold"), Column("estimate", no_wrap=True)
-    table = Table("experiment", "scale", claims, "verdict", numbers, title="Verdicts", box=box.SIMPLE_HEAD)
-    verdicts = []
-    for entry in entries(runs, experiments):
+    found = entries(runs, experiments)
+    if len(runs) == 1 and runs[0].changed:
+        return _listed([Finding(found[0].name, runs[0].scale, record) for record in runs[0].claims], [])
+    not_run = {entry.name: sum(line.verdict == "not run" for line in entry.lines) for entry in found}
+    missing = [f"{name} ({count(n, 'claim', 'claims')})" for name, n in not_run.items() if n]
+    blocks = [_listed(list(_findings(found)), missing, sum(not_run.values())), *_other_runs(runs)]
+    return Group(*blocks)
+
+
+def details(runs: Sequence[Run], experiments: Sequence[Known] = ()) -> RenderableType:
+    """Returns every claim of every run with its statement, its estimate and what its test tells about it."""
+    found = entries(runs, experiments)
+    verdicts = [line.verdict for entry in found for line in entry.lines]
+    return Group(*(block for entry in found for block in _entry_details(entry)), Text(_counts(verdicts), "bold"))
+
+
+def run_state(run: Run) -> str:
+    """Returns what became of a run, in a few words.
+
+    A run that goes on over earlier results is told by how far it is.
+    """
+    if run.started:
+        return run.started.words
+    if run.problems:
+        return f"damaged: {plain(run.problems[0])}"
+    counts = tally(claim["verdict"] for claim in run.claims)
+    return f"{counts['holds']} of {len(run.claims)} claims hold"
+
+
+def one_line(*parts: str | tuple[str, str]) -> Text:
+    """Returns a line that is cut at the width of the terminal instead of being broken."""
+    return Text.assemble(*parts, no_wrap=True, overflow="ellipsis")
+
+
+def plain(text: str) -> str:
+    """Returns text without characters that could steer a terminal."""
+    return "".join(letter if letter.isprintable() else "�" for letter in text)
+
+
+def _listed(findings: Sequence[Finding], missing: Sequence[str], not_run: int = 0) -> Group:
+    """How many claims have each verdict, and a line for each claim."""
+    verdicts = [finding.record["verdict"] for finding in findings] + ["not run"] * not_run
+    scales = {finding.scale for finding in findings}
+    where = f" at {scales.pop()} scale" if len(scales) == 1 else ""
+    several = len({finding.experiment for finding in findings}) > 1 or bool(missing)
+    widths = [max((len(plain(text)) for text in texts), default=0) for texts in _names(findings, several)]
+    lines = [Text(_counts(verdicts, where), "bold")]
+    for verdict in ORDER:
+        chosen = [finding for finding in findings if finding.record["verdict"] == verdict]
+        for finding, names in zip(chosen, zip(*_names(chosen, several), strict=True), strict=True):
+            padded = "  ".join(plain(name).ljust(width) for name, width in zip(names, widths, strict=True))
+            scale = "" if where else f"{finding.scale:<5}  "
+            told = _told(finding.record, with_statement=not several)
+            lines.append(one_line((f"{SIGNS[verdict]} {padded}", STYLES[verdict]), f"  {scale}{told}"))
+    if missing:
+        lines.append(Text(f"{SIGNS['not run']} not run: {', '.join(missing)}", "dim"))
+    return Group(*lines)
+
+
+def _names(findings: Sequence[Finding], several: bool) -> list[list[str]]:
+    """The columns of names: experiments, if there are several, and claims."""
+    experiments = [[finding.experiment for finding in findings]] if several else []
+    return [*experiments, [finding.record["name"] for finding in findings]]
+
+
+def _told(record: Any, with_statement: bool) -> str:
+    """What a claim's line tells: why it was not tested, or its estimate, and its statement if there is room."""
+    if record["verdict"] == "not tested":
+        return plain(record["detail"])
+    return plain(f"{estimate(record)}  {record['statement'] if with_statement else ''}".strip())
+
+
+def _counts(verdicts: Iterable[str], where: str = "") -> str:
+    """How many claims have each verdict that occurs."""
+    counts = {verdict: n for verdict, n in tally(verdicts).items() if n}
+    return f"{tally_sentence(counts)}{where}." if counts else "There are no claims."
+
+
+def _findings(found: Iterable[Entry]) -> Iterator[Finding]:
+    """Every claim that was run with the settings of a scale, with the record that decides its verdict."""
+    for entry in found:
         for line in entry.lines:
-            verdicts.append(line.verdict)
-            for scale, record in line.records.items():
-                _add_claim(table, entry.name, scale, record)
-            if not line.records:
-                _add_row(table, entry.name, "", line.name, "not run", "")
-        for run in entry.runs:
-            for record in run.claims if run.changed else ():
-                verdicts.append(record["verdict"])
-                _add_claim(table, f"{entry.name}, {changes(run.changed)}", run.scale, record)
-        table.add_section()
-    table.caption = f"{tally_sentence(tally(verdicts))}."
-    return table
+            records = {scale: line.records[scale] for scale in SCALES if scale in line.records}
+            decisive = [scale for scale, record in records.items() if record["verdict"] == line.verdict]
+            if decisive and line.verdict != "not run":
+                yield Finding(entry.name, decisive[0], records[decisive[0]])
 
 
-def _add_claim(table: Table, experiment: str, scale: str, record: Mapping[str, Any]) -> None:
-    reason = f": {record['detail']}" if record["verdict"] == "not tested" else ""
-    _add_row(table, experiment, scale, record["name"] + reason, record["verdict"], estimate(record))
+def _other_runs(runs: Sequence[Run]) -> Iterator[RenderableType]:
+    """A line for each run with changed settings, and for each that is damaged or not finished."""
+    others = [run for run in runs if run.changed or run.problems or run.started]
+    if others:
+        yield Text("\nOther runs", "bold")
+    states = [run_state(run).partition(": ")[0] for run in others]
+    for run, state in zip(others, states, strict=True):
+        yield one_line(plain(f"  {state:<{max(map(len, states))}}  {run.scale}/{run.folder.name}"))
 
 
-def _add_row(table: Table, experiment: str, scale: str, claim: str, verdict: str, numbers: str) -> None:
-    table.add_row(_plain(experiment), scale, _plain(claim), Text(verdict, STYLES[verdict]), numbers)
+def _entry_details(entry: Entry) -> Iterator[RenderableType]:
+    yield Text(plain(f"{entry.name}: {entry.title}"), "bold")
+    for line in entry.lines:
+        for scale, record in line.records.items():
+            yield from _claim_details(record, f"{scale} scale")
+        if not line.records:
+            yield from _claim_details({"name": line.name, "statement": line.statement, "verdict": "not run"}, "")
+    for run in entry.runs:
+        for record in run.claims if run.changed else ():
+            yield from _claim_details(record, f"{run.scale} scale, {changes(run.changed)}")
+        for problem in run.problems:
+            yield Padding(Text(plain(problem), "yellow"), (0, 0, 0, 2))
+    yield Text()
 
 
-def _plain(text: str) -> Text:
-    """Returns text without rich's markup and without characters that could steer a terminal."""
-    return Text("".join(letter if letter.isprintable() else "�" for letter in text))
+def _claim_details(record: Any, where: str) -> Iterator[RenderableType]:
+    verdict, numbers = record["verdict"], estimate(record) if "estimate" in record else ""
+    facts = ", ".join(text for text in (verdict, where, numbers) if text)
+    yield Padding(
+        Text.assemble((plain(f"{SIGNS[verdict]} {record['name']}"), STYLES[verdict]), plain(f": {facts}")), (0, 0, 0, 2)
+    )
+    for text in (record["statement"], record.get("detail", "")):
+        if text:
+            yield Padding(Text(plain(text)), (0, 0, 0, 6))

@@ -10,6 +10,7 @@ from typing import Any
 from urllib.parse import quote
 
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+SIGNS = {"holds": "✓", "fails": "✗", "not tested": "?", "not run": "○"}
 _PHRASES = {
     "holds": ("claim holds", "claims hold"),
     "fails": ("claim fails", "claims fail"),
@@ -127,14 +128,25 @@ def changes(changed: Mapping[str, Any]) -> str:
     return ", ".join(f"{name} = {setting(value)}" for name, value in changed.items())
 
 
-def command(name: str, scale: str, changed: Mapping[str, Any]) -> str:
+def command(name: str, scale: str, changed: Mapping[str, Any], out: Path = Path("out")) -> str:
     """Returns the command that runs an experiment with some settings changed.
+
+    The name may be the path of a file. `out` is the folder of all runs.
 
     >>> command("toy", "quick", {"lambdas": [0.0, 1.0], "agent.step_size": 0.1, "label": "two words", "fast": False})
     "wane run toy --scale quick --lambdas 0.0 1.0 --agent.step-size 0.1 --label 'two words' --no-fast"
     """
     options = [word for field, value in changed.items() for word in _option(field, value)]
-    return shlex.join(["wane", "run", name, "--scale", scale, *options])
+    options += [] if out == Path("out") else ["--out", str(out)]
+    return shlex.join(["wane", "run", _nearby(name), "--scale", scale, *options])
+
+
+def _nearby(name: str) -> str:
+    """The path of a file relative to the present folder, if it lies below it. Other names stay as they are."""
+    path = Path(name)
+    if not path.is_absolute() or not path.is_relative_to(Path.cwd()):
+        return name
+    return f"./{path.relative_to(Path.cwd())}"
 
 
 def _option(field: str, value: Any) -> list[str]:

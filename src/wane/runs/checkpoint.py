@@ -10,6 +10,7 @@ are deleted last.
 A checkpoint holds a fingerprint of the code and the settings that made it, and is refused under any other.
 """
 
+import os
 from glob import escape
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -36,6 +37,8 @@ class Progress(NamedTuple):
     """What the chunks yielded, by name, stacked."""
     seconds: float = 0.0
     """Seconds of work so far."""
+    chunks: int = 0
+    """Chunks in all, for those who look how far it is."""
 
 
 class Checkpoint:
@@ -62,6 +65,7 @@ class Checkpoint:
             odd = sorted(set(state) ^ self._leaves)[0]
             raise TypeError(f"loop {self.name!r}: leaf {odd!r} is not in both the initial state and the one of a step")
         about: dict[str, Any] = {"fingerprint": self.fingerprint, "done": progress.done, "seconds": progress.seconds}
+        about |= {"chunks": progress.chunks}
         kinds = {name: _kind(leaf) for name, leaf in zip(state, jax.tree_util.tree_leaves(progress.state), strict=True)}
         if self.host is not None:
             save_arrays(self._host_path(progress.done), name_leaves(self.host.get()), about)
@@ -79,19 +83,31 @@ class Checkpoint:
         settings or other code.
         """
         self._leaves = set(name_leaves(state))
-        if not self.path.exists():
+        if not os.path.lexists(self.path):
             return None
         arrays, about = self._read(self.path)
         try:
-            kinds, done, seconds = dict(about["kinds"]), int(about["done"]), float(about["seconds"])
-            saved = {name: _restored(arrays[f"state/{name}"], kind) for name, kind in kinds.items()}
-        except (LookupError, TypeError, ValueError) as error:
+            progress = self._progress(state, arrays, about)
+            if self.host is not None:
+                self.host.set(nest(self._read(self._host_path(progress.done))[0]))
+        except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise CheckpointError(f"{self.path} is damaged ({error!r}): {CURE}") from error
-        outputs = {name.removeprefix("outputs/"): a for name, a in arrays.items() if name.startswith("outputs/")}
-        progress = Progress(done, self._fill(state, saved), outputs, seconds)
-        if self.host is not None:
-            self.host.set(nest(self._read(self._host_path(done))[0]))
         return progress
+
+    def _progress(self, state: Tree, arrays: Arrays, about: dict[str, Any]) -> Progress:
+        """Returns the progress that a file tells. Raises ValueError, TypeError or LookupError if it tells nonsense."""
+        kinds, done, seconds = dict(about["kinds"]), about["done"], about["seconds"]
+        if type(done) is not int or done < 0:
+            raise ValueError(f"it tells of {done!r} chunks")
+        if not isinstance(seconds, int | float) or not 0 <= seconds < float("inf"):
+            raise ValueError(f"it tells of {seconds!r} seconds")
+        saved = {name: _restored(arrays[f"state/{name}"], kind) for name, kind in kinds.items()}
+        outputs = {name.removeprefix("outputs/"): a for name, a in arrays.items() if name.startswith("outputs/")}
+        for name, array in outputs.items():
+            if array.shape[:1] != (done,):
+                raise ValueError(f"{name!r} does not hold the outputs of {done} chunks")
+        nest(outputs)
+        return Progress(done, self._fill(state, saved), outputs, float(seconds))
 
     def _host_path(self, done: int) -> Path:
         return self.folder / f"{self.name}.host-{done}.safetensors"
@@ -138,8 +154,15 @@ def _kind(leaf: Any) -> str:
 
 
 def _restored(array: np.ndarray, kind: str) -> Any:
-    if kind == "jax":
-        return jnp.asarray(array)
-    if kind == "numpy scalar":
-        return array[()]
-    return array if kind == "numpy" else array.item()
+    if kind in ("numpy scalar", "number") and array.ndim:
+        raise ValueError(f"an array of shape {array.shape} cannot be one number")
+    match kind:
+        case "jax":
+            return jnp.asarray(array)
+        case "numpy":
+            return array
+        case "numpy scalar":
+            return array[()]
+        case "number":
+            return array.item()
+    raise ValueError(f"{kind!r} is no kind of numbers")

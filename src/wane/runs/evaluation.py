@@ -37,12 +37,13 @@ def evaluate(trained: Trained, world: World | None = None, episodes: int = 100, 
 
 
 def best_return(world: World) -> float | None:
-    """The return of an optimal agent from the world's start, or None where it cannot be computed."""
+    """The return of an optimal agent from the world's start, or None where it cannot be computed to three digits."""
     try:
-        values = world.optimum().values
+        best = world.optimum()
     except (ValueError, TypeError):
         return None
-    return float(np.asarray(world.start) @ np.asarray(values))
+    known = best.error <= 1e-3 * float(np.max(np.abs(best.values)))
+    return float(np.asarray(world.start) @ np.asarray(best.values)) if known else None
 
 
 def saved_agents(folder: Path) -> list[Path]:

@@ -1,9 +1,9 @@
 """A fingerprint of the code that a result depends on.
 
 The code is the experiment's module and what it imports, directly or not, from its own top-level package and from
-`wane`. Imports are found in the text; nothing is executed. The packages of `wane` only offer names of their modules,
-and many load them lazily: `from wane.worlds import make` therefore counts the module that `make` comes from, and not
-the package's other modules.
+`wane`; of an experiment that is a file, also what lies beside the file. Imports are found in the text; nothing is
+executed. The packages of `wane` only offer names of their modules, and many load them lazily: `from wane.worlds import
+make` therefore counts the module that `make` comes from, and not the package's other modules.
 
 Docstrings, comments and the layout of the text do not count. Runs, the report and the command line never count: no
 result depends on them.
@@ -17,6 +17,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from wane.experiments import own
 from wane.lazy import is_type_checking
 
 OUTSIDE = ("wane.__main__", "wane.cli", "wane.lazy", "wane.report", "wane.runs")
@@ -42,12 +43,11 @@ def code_fingerprint(module: str) -> str:
 
 def import_closure(module: str) -> list[str]:
     """The modules that a module imports from its own top-level package and from `wane`, itself included, sorted."""
-    roots = {module.split(".")[0], "wane"}
     counted: set[str] = set()
     waiting = [module]
     while waiting:
         name = waiting.pop()
-        if name in counted or name.split(".")[0] not in roots or _is_outside(name) or parse(name) is None:
+        if name in counted or not _is_near(name, module) or _is_outside(name) or parse(name) is None:
             continue
         counted.add(name)
         waiting += imported_modules(name)
@@ -99,8 +99,9 @@ def resolve(path: str) -> frozenset[str]:
 
 
 def _is_near(path: str, name: str) -> bool:
-    """Whether a path leads to the top-level package of a module, or to `wane`."""
-    return path.split(".")[0] in (name.split(".")[0], "wane")
+    """Whether a path leads to the top-level package of a module, to `wane`, or to what lies beside a file."""
+    top = path.split(".")[0]
+    return top in (name.split(".")[0], "wane") or own.beside(top) is not None
 
 
 @cache
@@ -115,6 +116,8 @@ def parse(name: str) -> Module | None:
 
 def _locate(name: str) -> Path | None:
     top, *rest = name.split(".")
+    if not rest and (file := own.path_of(top) or own.beside(top)):
+        return file
     try:
         spec = importlib.util.find_spec(top)
     except (ImportError, ValueError):

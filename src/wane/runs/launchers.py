@@ -6,16 +6,17 @@ so tasks can be divided, lost and repeated. Parts come back as they are done.
 
 import multiprocessing
 import os
+import pickle
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from wane.experiments import find
+from wane.experiments import find, own
 from wane.experiments.contract import Settings
 from wane.runs import record
 from wane.runs.errors import RunError
@@ -39,6 +40,12 @@ class Task:
     fingerprint: str
     save_seconds: float | int = 10.0
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # The settings' class may be defined in a file, which another process must load before it can unpickle them.
+        values = tuple(getattr(self, field.name) for field in fields(self))
+        path = own.path_of(self.experiment)
+        return _unpickled, (None if path is None else str(path), pickle.dumps(values))
+
     def run(self, report: Report | None = None) -> Part:
         """Computes the tables, and notes what that cost."""
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -51,6 +58,12 @@ class Task:
             tables = experiment.seeded_tables(self.settings, self.seeds, loop)
         cost = {"seconds": loop.elapsed, "device": record.device(), "peak_memory": record.peak_memory()}
         return Part(tables, agent_files(loop.kept), cost)
+
+
+def _unpickled(path: str | None, values: bytes) -> Task:
+    if path is not None:
+        find(path)
+    return Task(*pickle.loads(values))
 
 
 Done = tuple[Task, Part]

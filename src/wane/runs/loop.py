@@ -13,7 +13,8 @@ import numpy as np
 
 from wane.experiments.contract import HostState, Loop, Step, stack_named
 from wane.files import Arrays, name_leaves, nest
-from wane.runs.checkpoint import Checkpoint, Progress
+from wane.runs.checkpoint import CURE, Checkpoint, Progress
+from wane.runs.errors import CheckpointError
 from wane.types import Scalar
 
 Report = Callable[[str, float | int, float | int, str], None]
@@ -62,7 +63,9 @@ class SavingLoop(Loop):
             raise ValueError(f"two loops of one experiment are called {name!r}: their checkpoints would be one file")
         self.names.add(name)
         checkpoint = Checkpoint(self.folder, name, self.fingerprint, host)
-        start = checkpoint.load(state) or Progress(0, state, {})
+        start = (checkpoint.load(state) or Progress(0, state, {}))._replace(chunks=chunks)
+        if start.done > chunks:
+            raise CheckpointError(f"{checkpoint.path} tells of {start.done} chunks, and there are {chunks}: {CURE}")
         self.before = max(self.before, start.seconds)
 
         def tell(done: int) -> None:

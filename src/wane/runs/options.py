@@ -3,41 +3,40 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Literal
+from typing import Annotated, Literal
+
+from wane.settings import Checked, Range, require
 
 
 @dataclass(frozen=True)
-class Launcher:
+class Launcher(Checked):
     """How to compute. The fields are options of the command line."""
 
     launcher: Literal["local", "ray"] = "local"
     """this machine, or Ray (pip install 'wane[cluster]')"""
-    processes: int = 1
+    processes: Annotated[int, Range(1, 1024)] = 1
     """on this machine: 1 computes all seeds as one program, more divide them among processes"""
     ray_address: str | None = None
     """a cluster's address; none starts Ray on this machine"""
-    shards: int | None = None
-    """Ray: tasks that each experiment's seeds are divided into; as many as there are seeds if not given"""
-    gpus: float = 0.0
+    shards: Annotated[int, Range(1, 1_000_000)] | None = None
+    """parts that each experiment's seeds are divided into, and that are kept one by one; by default there is one for
+    each process, and with Ray one for each seed"""
+    gpus: Annotated[float, Range(0, 1024)] = 0.0
     """Ray: GPUs that a task needs"""
 
-    def __post_init__(self) -> None:
-        for name in ("processes", "shards"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise ValueError(f"--{name} is a number from 1 on, got {value}")
-        if self.gpus < 0:
-            raise ValueError(f"--gpus is a number of GPUs, or a fraction of one, got {self.gpus}")
-        if self.launcher == "local" and (self.ray_address or self.shards or self.gpus):
-            raise ValueError("--ray-address, --shards and --gpus are Ray's: add --launcher ray")
-        if self.launcher == "ray" and self.processes > 1:
-            raise ValueError("--processes is for this machine: with --launcher ray, say --shards")
+    def rules(self) -> None:
+        """Raises SettingError if an option belongs to the other launcher."""
+        for name in ("ray_address", "gpus"):
+            fine = self.launcher == "ray" or not getattr(self, name)
+            require(fine, self, name, "--launcher ray is needed with it, because this machine alone has no use for it")
+        fine = self.launcher == "local" or self.processes == 1
+        require(fine, self, "processes", "1 is needed with --launcher ray; --shards says how many tasks Ray gets")
 
     def divide(self, seeds: Sequence[int]) -> list[tuple[int, ...]]:
         """Divides seeds into as many groups of neighbours as there are shards or processes. No seeds, no groups."""
         if not seeds:
             return []
-        parts = self.processes if self.launcher == "local" else (self.shards or len(seeds))
-        parts = min(parts, len(seeds))
+        default = self.processes if self.launcher == "local" else len(seeds)
+        parts = min(self.shards or default, len(seeds))
         cuts = [len(seeds) * i // parts for i in range(parts + 1)]
         return [tuple(seeds[start:end]) for start, end in pairwise(cuts)]

@@ -5,7 +5,6 @@ tables/NAME.parquet
 agents/NAME/…       trained agents, as they save themselves
 """
 
-import json
 import re
 import shutil
 import tempfile
@@ -16,7 +15,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from wane.experiments.contract import Savable, Tables
-from wane.files import checksum, write, write_json
+from wane.files import DamagedFile, checksum, find_published, read_json, write, write_json
 
 AgentFiles = dict[str, bytes]
 """The files of one saved agent, by name."""
@@ -77,7 +76,8 @@ def save_part(folder: Path, fingerprint: str, part: Part) -> None:
     write_agents(folder / "agents", part.agents)
     files = {f"{name}/{path}": sha for name in ("tables", "agents") for path, sha in checksums(folder / name).items()}
     names = {"tables": list(part.tables), "agents": list(part.agents)}
-    write_json(folder / "part.json", {"fingerprint": fingerprint, "cost": part.cost, **names, "files": files})
+    note = {"fingerprint": fingerprint, "cost": part.cost, **names, "files": files}
+    write_json(folder / "part.json", note, sealed=True)
 
 
 def problem_of_part(folder: Path, fingerprint: str) -> str | None:
@@ -85,21 +85,44 @@ def problem_of_part(folder: Path, fingerprint: str) -> str | None:
     if not (folder / "part.json").is_file():
         return "missing"
     try:
-        note = json.loads((folder / "part.json").read_text("utf-8"))
+        note = read_json(folder / "part.json")
         if note["fingerprint"] != fingerprint:
             return "missing"
-        wrong = [name for name, sha in note["files"].items() if checksum(folder / name) != sha]
-    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+        _check_note(note)
+        wrong = [name for name, sha in note["files"].items() if checksum(find_published(folder, name)) != sha]
+    except (DamagedFile, OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         return f"part.json or a file of it cannot be read ({error})"
     return f"{wrong[0]} was changed" if wrong else None
 
 
+def _check_note(note: dict[str, Any]) -> None:
+    """Raises ValueError, TypeError or LookupError unless part.json says all that a part needs."""
+    for name in ("seconds", "peak_memory"):
+        number = note["cost"][name]
+        if not isinstance(number, int | float) or not 0 <= number < 1e300:
+            raise ValueError(f"its {name} are {number!r}")
+    if not isinstance(note["cost"]["device"], str):
+        raise TypeError("its device has no name")
+    for table in note["tables"]:
+        _ = note["files"][f"tables/{file_name(table)}.parquet"]
+    for agent in note["agents"]:
+        if not any(file.startswith(f"agents/{file_name(agent)}/") for file in note["files"]):
+            raise ValueError(f"its agent {agent!r} has no files")
+
+
 def load_part(folder: Path) -> Part:
-    """Reads a part that `problem_of_part` finds nothing wrong with."""
-    note = json.loads((folder / "part.json").read_text("utf-8"))
-    tables = {name: pd.read_parquet(folder / "tables" / f"{name}.parquet") for name in note["tables"]}
+    """Reads a part that `problem_of_part` finds nothing wrong with. Raises DamagedFile if a table is no table."""
+    note = read_json(folder / "part.json")
+    tables = {name: _read_table(folder / "tables" / f"{name}.parquet") for name in note["tables"]}
     agents = {name: _read_files(folder / "agents" / name) for name in note["agents"]}
     return Part(tables, agents, note["cost"])
+
+
+def _read_table(path: Path) -> pd.DataFrame:
+    try:
+        return pd.read_parquet(path)
+    except (OSError, ValueError) as error:
+        raise DamagedFile(f"{path} is no table ({error}): start over without --resume, which replaces it") from error
 
 
 def _read_files(folder: Path) -> AgentFiles:

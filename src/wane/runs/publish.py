@@ -1,19 +1,27 @@
-"""Publishes a run: joins its parts, tests the claims, draws, and writes all of it into the run's folder."""
+"""Publishes a run: joins its parts, tests the claims, draws, and writes all of it into the run's folder.
 
-from collections.abc import Mapping, Sequence
+The tables may have taken days to compute, so they are published whatever the claims and the pictures do. A claim whose
+test fails is "not tested", with the reason. A figure or a film that cannot be drawn is left out, and run.json says why
+under `failures`. With the environment variable WANE_DEBUG such an error ends the run with its traceback instead.
+"""
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import matplotlib
 from rich.console import Console
 
-from wane.experiments.contract import Experiment, Settings, Tables, join
+from wane.experiments.contract import Claim, Experiment, Settings, Tables, join
 from wane.files import write_json
 from wane.runs import record
 from wane.runs.launchers import Task
 from wane.runs.options import Launcher
 from wane.runs.parts import AgentFiles, Part, checksums, load_part, write_agents, write_tables
 from wane.runs.run import Run
+from wane.runs.started import source_file
 
 MOST_AGENT_BYTES = 20_000_000
 """Agents that are larger than this together stay in the checkpoint: a run's folder is to be passed on."""
@@ -25,20 +33,22 @@ def publish(run: Run, tasks: Sequence[Task], launcher: Launcher, console: Consol
     experiment, seeded = run.experiment, [part for task, part in parts.items() if task.seeds is not None]
     fixed = [part.tables for task, part in parts.items() if task.seeds is None]
     tables = join(fixed[0] if fixed else {}, [part.tables for part in seeded])
-    claims = experiment.findings(run.settings, tables)
+    claims = [_judge(claim, run.settings, tables) for claim in experiment.claims]
     agents = _agents(run, list(parts.values()), console)
     about = {"experiment": run.name, "scale": run.scale, "settings": record.plain(run.settings)}
     about |= {"changed": {name: record.plain(value) for name, value in run.changed.items()}}
     about |= record.about(experiment) | {"fingerprint": run.fingerprint} | _cost(list(parts.values()))
-    about |= {"launcher": launcher.launcher, "parts": max(1, len(seeded))}
+    about |= {"launcher": launcher.launcher, "parts": max(1, len(seeded)), "file": source_file(run)}
 
     def fill(folder: Path) -> None:
         write_tables(folder, tables)
         write_json(folder / "claims.json", claims)
-        films = write_pictures(experiment, run.settings, tables, folder)
+        films, failures = write_pictures(experiment, run.settings, tables, folder)
+        for name, reason in failures.items():
+            console.print(f"{run.name}: the {name} could not be drawn: {reason}", markup=False, soft_wrap=True)
         write_agents(folder / "agents", agents)
-        lists = {"films": films, "tables": list(tables), "agents": list(agents), "files": checksums(folder)}
-        write_json(folder / "run.json", about | lists)
+        lists = {"films": films, "failures": failures, "tables": list(tables), "agents": list(agents)}
+        write_json(folder / "run.json", about | lists | {"files": checksums(folder)}, sealed=True)
 
     run.folder.publish(fill)
     verdicts = [claim["verdict"] for claim in claims]
@@ -72,16 +82,63 @@ def _agents(run: Run, parts: Sequence[Part], console: Console) -> dict[str, Agen
     return {}
 
 
-def write_pictures(experiment: Experiment, settings: Settings, tables: Tables, folder: Path) -> Mapping[str, str]:
-    """Writes the figure as PNG and SVG, and the films. Returns the films' titles by file."""
+def _judge(claim: Claim, settings: Settings, tables: Tables) -> dict[str, Any]:
+    """The claim with its verdict: "not tested", with the reason, if its test fails."""
+    try:
+        return claim.record(settings, tables)
+    except Exception as error:
+        _reraise_for_debugging()
+        return claim.record() | {"verdict": "not tested", "detail": f"The test of the claim failed: {_reason(error)}"}
+
+
+def write_pictures(
+    experiment: Experiment, settings: Settings, tables: Tables, folder: Path
+) -> tuple[Mapping[str, str], Mapping[str, str]]:
+    """Writes the figure as PNG and SVG, and the films.
+
+    Returns the films' titles by file, and why what is missing could not be drawn, by what it is.
+    """
+    failures: dict[str, str] = {}
+    png, svg = folder / "figure.png", folder / "figure.svg"
     # A fixed salt: the same figure is the same file.
-    with matplotlib.rc_context({"svg.hashsalt": "wane", "svg.fonttype": "path"}):
+    style = matplotlib.rc_context({"svg.hashsalt": "wane", "svg.fonttype": "path"})
+    with _noting("figure", failures, [png, svg]), style:
         figure = experiment.draw(settings, tables)
-        figure.savefig(folder / "figure.png", dpi=150)
-        figure.savefig(folder / "figure.svg", metadata={"Date": None})
-    films = experiment.films(settings, tables) if experiment.films else {}
+        figure.savefig(png, dpi=150)
+        figure.savefig(svg, metadata={"Date": None})
+    films: Mapping[str, Callable[[Path], Any]] = {}
+    with _noting("films", failures, ()):
+        films = experiment.films(settings, tables) if experiment.films else {}
     titles = {}
     for i, (title, film) in enumerate(films.items()):
-        film(folder / f"film-{i}.gif")
-        titles[f"film-{i}.gif"] = title
-    return titles
+        path = folder / f"film-{i}.gif"
+        with _noting(f"film {title!r}", failures, [path]):
+            film(path)
+            titles[path.name] = title
+    return titles, failures
+
+
+@contextmanager
+def _noting(what: str, failures: dict[str, str], files: Iterable[Path]) -> Iterator[None]:
+    """Notes why something could not be drawn, instead of raising, and deletes what was written of it."""
+    try:
+        yield
+    except OSError:
+        raise  # A full disk is no fault of the picture: the tables could not be written either.
+    except Exception as error:
+        _reraise_for_debugging()
+        failures[what] = _reason(error)
+        for path in files:
+            path.unlink(missing_ok=True)
+
+
+def _reason(error: Exception) -> str:
+    """An error in one line."""
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__}: {text[:500]}" if text else type(error).__name__
+
+
+def _reraise_for_debugging() -> None:
+    """Raises the error that is being handled if WANE_DEBUG is set."""
+    if os.environ.get("WANE_DEBUG"):
+        raise

@@ -13,6 +13,7 @@ from wane.runs.parts import problem_of_part, save_part
 from wane.runs.progress import progress
 from wane.runs.publish import publish
 from wane.runs.run import Run
+from wane.runs.started import write_started
 
 
 def run_all(
@@ -43,6 +44,7 @@ def run_all(
                     console.print(f"{each.name}: starting over; --resume would have gone on with what was interrupted")
                 shutil.rmtree(each.folder.checkpoint)
             missing[each] = each.tasks(launcher, save_seconds)
+            write_started(each, missing[each])
             if replace:
                 _remove_unusable(missing[each], console)
         _compute(missing, launcher, console)

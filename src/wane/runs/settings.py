@@ -2,14 +2,13 @@
 
 import dataclasses
 from collections.abc import Sequence
-from types import NoneType, UnionType
-from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
+from typing import Annotated, TypeVar
 
-import numpy as np
 import tyro
-from tyro.constructors import ConstructorRegistry, PrimitiveConstructorSpec, PrimitiveTypeInfo
 
 from wane.experiments.contract import Experiment, Settings
+from wane.runs.arguments import parse
+from wane.settings import check
 
 Options = TypeVar("Options")
 
@@ -20,7 +19,8 @@ def parse_settings(
     """Reads the options of a run and the settings of an experiment from the words of a command line.
 
     `options` is a dataclass with a field `scale`, which chooses the preset. Its values and those of the preset are the
-    defaults. The settings of a nested dataclass have its name in front: --agent.step-size.
+    defaults. The settings of a nested dataclass have its name in front: --agent.step-size. Raises UsageError for words
+    that make no sense, and SettingError for a setting that cannot be used.
     """
     preset = experiment.settings(options.scale)  # pyright: ignore[reportAttributeAccessIssue]
     both = dataclasses.make_dataclass(
@@ -31,33 +31,6 @@ def parse_settings(
         ],
         frozen=True,
     )
-    description = f"{experiment.title}. {experiment.summary}"
-    parsed = tyro.cli(both, args=list(words), prog=prog, description=description, registry=REGISTRY)
+    parsed = parse(both, words, prog, description=f"{experiment.title}. {experiment.summary}")
+    check(parsed)
     return parsed.options, parsed.settings
-
-
-REGISTRY = ConstructorRegistry()
-
-
-@REGISTRY.primitive_rule
-def number_rule(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[Any] | None:
-    """Reads settings that may also be arrays (`wane.types.Scalar`, `Integer`) as plain numbers.
-
-    JAX traces such settings when agents are batched over them; on the command line they are numbers, or "none" where
-    None is allowed.
-    """
-    members = get_args(info.type) if get_origin(info.type) in (Union, UnionType) else ()
-    if not any(isinstance(member, type) and issubclass(member, np.number) for member in members):
-        return None
-    number, optional = (float if float in members else int), NoneType in members
-
-    def read(words: list[str]) -> Any:
-        return None if optional and words[0].lower() == "none" else number(words[0])
-
-    return PrimitiveConstructorSpec(
-        nargs=1,
-        metavar="{None}|" * optional + number.__name__.upper(),
-        instance_from_str=read,
-        is_instance=lambda value: (optional and value is None) or isinstance(value, int | float | np.number),
-        str_from_instance=lambda value: [str(value)],
-    )

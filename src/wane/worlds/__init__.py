@@ -19,12 +19,14 @@ if TYPE_CHECKING:
     from wane.worlds import draw as draw
     from wane.worlds import film as film
     from wane.worlds import gym as gym
-    from wane.worlds.gym import Depleting, Environment, VectorEnvironment
+    from wane.worlds.depleting import Depleting, DepletingVector
+    from wane.worlds.gym import Environment, VectorEnvironment
 
 __all__ = [
     "ACTIONS",
     "OBSERVATIONS",
     "Depleting",
+    "DepletingVector",
     "Environment",
     "FirstPerson",
     "Map",

@@ -28,8 +28,9 @@ from jaxtyping import Int
 from scipy.sparse.csgraph import shortest_path
 
 from wane.depletion import Geometric
+from wane.names import unknown
 from wane.types import Integer
-from wane.worlds.grid import ACTIONS, Map
+from wane.worlds.grid import ACTIONS, Map, require_cells
 from wane.worlds.world import World
 
 Settings = dict[str, Any]
@@ -185,6 +186,7 @@ def corridor(length: int = 9, **settings: Any) -> World:
     """Makes a corridor with a reward at each end and the start in the middle."""
     if length < 3:
         raise ValueError(f"a corridor with two rewards and a start is at least 3 long, got {length}")
+    require_cells(3, length)
     cells = np.full(length, ".")
     cells[0], cells[-1], cells[length // 2] = "1", "2", "S"
     letters = np.pad(cells[None], 1, constant_values="#")
@@ -196,6 +198,7 @@ def open_field(
     rows: int = 15, columns: int = 15, patches: int = 5, richness: float = 10.0, seed: int = 0, **settings: Any
 ) -> World:
     """Makes a field with random patches of 2 × 2 cells; `richness` is what the four cells of a patch pay together."""
+    require_cells(rows, columns)
     map = Map.from_letters(np.pad(np.full((rows, columns), "."), 1, constant_values="#"))
     corners = np.argwhere(np.ones((rows // 2, columns // 2))) * 2 + 1
     if patches > len(corners):
@@ -210,6 +213,7 @@ def open_field(
 def _check_size(size: int) -> None:
     if size < 7 or size % 2 == 0:
         raise ValueError(f"rooms come in odd sizes from 7 on, got {size}")
+    require_cells(size, size)
 
 
 _WORLDS: dict[str, Callable[..., World]] = {
@@ -227,11 +231,12 @@ _WORLDS: dict[str, Callable[..., World]] = {
 
 
 def make(name: str, **settings: Any) -> World:
-    """Makes a world of the catalogue, or one that was registered, with any of its settings changed."""
+    """Makes a world of the catalogue, or one that was registered, with any of its settings changed.
+
+    Raises UnknownName, a ValueError, if there is no world of this name.
+    """
     if name not in _WORLDS:
-        raise ValueError(
-            f"unknown world {name!r}: there are {', '.join(names())}; add your own with wane.worlds.register"
-        )
+        raise unknown("world", name, names(), "; add your own with wane.worlds.register")
     return _WORLDS[name](**settings)
 
 

@@ -11,11 +11,15 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int
 
-from wane.depletion import Depletion, is_traced
+from wane.checks import is_traced
+from wane.depletion import Depletion
 from wane.exact.representations import check_parameters
 from wane.mdp import check_sites
 from wane.types import AnyArray
 from wane.worlds.grid import ACTIONS, Map
+
+LONGEST = 2**31 - 1
+"""The largest number of steps in an episode. A world counts the steps of an episode in 32 bits."""
 
 
 def find_state(map: Map, place: object, what: str) -> int:
@@ -43,7 +47,10 @@ def check_rewards(rewards: Any, n_sites: int) -> Float[AnyArray, " sites"]:
     if isinstance(rewards, jax.Array):
         rewards = rewards if jnp.issubdtype(rewards.dtype, jnp.floating) else rewards.astype(float)
     else:
-        rewards = np.asarray(rewards, dtype=float)
+        try:
+            rewards = np.asarray(rewards, dtype=float)
+        except (TypeError, ValueError, OverflowError) as error:
+            raise ValueError(f"rewards must be one finite number for each site, got {rewards!r} ({error})") from error
     if rewards.shape != (n_sites,) or not (is_traced(rewards) or np.all(np.isfinite(rewards))):
         raise ValueError(f"rewards must be one finite r̄ for each of the {n_sites} sites, got {rewards}")
     return rewards
@@ -99,29 +106,62 @@ def check_timing(timing: Any) -> Literal["arrival", "departure"]:
 
 
 def check_horizon(horizon: Any) -> int | None:
-    """Returns a whole number from 1 on, or None."""
-    if horizon is not None and (horizon < 1 or int(horizon) != horizon):
-        raise ValueError(f"horizon is a number of steps, 1 or more, got {horizon}")
-    return None if horizon is None else int(horizon)
+    """Returns a whole number from 1 to `LONGEST`, or None."""
+    if horizon is None:
+        return None
+    if not _is_real(horizon) or not 1 <= horizon <= LONGEST or int(horizon) != horizon:
+        raise ValueError(
+            f"horizon is a whole number of steps, from 1 to {LONGEST:,} (the world counts them in 32 bits), or None "
+            f"for episodes without an end, got {horizon!r}"
+        )
+    return int(horizon)
 
 
 def check_slip(slip: Any) -> float:
     """Returns a probability."""
-    if not 0 <= slip <= 1:
-        raise ValueError(f"slip is a probability, got {slip}")
+    if not _is_real(slip) or not 0 <= slip <= 1:
+        raise ValueError(f"slip is a probability, from 0 to 1, got {slip!r}")
     return float(slip)
 
 
 def check_finite(name: str, value: Any) -> Any:
     """Returns the value of a setting that must be a finite number."""
-    if not is_traced(value) and not np.isfinite(value):
-        raise ValueError(f"{name} must be a finite number, got {value}")
+    if not is_traced(value) and not (_is_real(value) and np.isfinite(_to_float(value))):
+        raise ValueError(f"{name} must be a finite number, got {value!r}")
     return value
+
+
+def _to_float(value: Any) -> float:
+    """Returns a number as a float: infinity for an integer that is too large for one."""
+    try:
+        return float(value)
+    except OverflowError:
+        return np.inf
+
+
+def _is_real(value: Any) -> bool:
+    """Returns whether a value is one number: Python's, NumPy's, or an array of JAX or NumPy without axes."""
+    return np.ndim(value) == 0 and isinstance(value, int | float | np.number | np.ndarray | jax.Array)
 
 
 def check_action(action: Any, n_actions: int) -> int:
     """Returns an action as an integer. Raises ValueError if the world has no such action."""
-    if not 0 <= action < n_actions or int(action) != action:
+    try:
+        number = int(action)
+        known = 0 <= number < n_actions and number == action
+    except (TypeError, ValueError, OverflowError):
+        number, known = 0, False
+    if not known:
         names = ", ".join(f"{i} {name}" for i, name in enumerate(ACTIONS[:n_actions]))
-        raise ValueError(f"unknown action {action!r}: there are {names}")
-    return int(action)
+        raise ValueError(f"unknown action {action}: there are {names}")
+    return number
+
+
+def check_actions(actions: Any, copies: int, n_actions: int) -> Int[np.ndarray, " copies"]:
+    """Returns an action for each copy of a world. Raises ValueError for another number of them or an unknown one."""
+    given = np.asarray(actions)
+    if given.shape != (copies,):
+        raise ValueError(f"{copies} worlds want as many actions, got shape {given.shape}")
+    if given.dtype.kind in "iu" and given.min(initial=0) >= 0 and given.max(initial=0) < n_actions:
+        return given
+    return np.array([check_action(action, n_actions) for action in given], int)

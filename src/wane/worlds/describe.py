@@ -21,7 +21,9 @@ import numpy as np
 
 from wane import depletion as depletions
 from wane import regrowth
-from wane.depletion import Depletion, is_traced
+from wane.checks import is_traced
+from wane.depletion import Depletion
+from wane.names import unknown
 from wane.worlds.observe import OBSERVATIONS
 from wane.worlds.world import World
 
@@ -81,11 +83,11 @@ def describe_depletion(depletion: Depletion) -> Description:
 
 def depletion_from_description(description: Any) -> Depletion:
     """Returns the depletion of a description. Raises ValueError for an unknown kind and for wrong values."""
-    kinds = f"there are {', '.join(KINDS)}"
     if not isinstance(description, dict) or not isinstance(description.get("kind"), str):
-        raise ValueError(f'a depletion is described by a dictionary with its "kind", got {description!r}: {kinds}')
+        kinds = ", ".join(KINDS)
+        raise ValueError(f'a depletion is a dictionary with its "kind" ({kinds}), got {description!r}')
     if description["kind"] not in KINDS:
-        raise ValueError(f"unknown kind of depletion {description['kind']!r}: {kinds}")
+        raise unknown("kind of depletion", description["kind"], KINDS)
     kind = KINDS[description["kind"]]
     values = {name: value for name, value in description.items() if name != "kind"}
     fields = {field.name: field for field in dataclasses.fields(kind)}
@@ -147,8 +149,8 @@ def _check_keys(description: Any, what: str, fields: tuple[dataclasses.Field[Any
     if not isinstance(description, dict):
         raise ValueError(f"{what} is described by a dictionary, got {description!r}")
     names = [field.name for field in fields]
-    if unknown := [name for name in description if name not in names]:
-        raise ValueError(f"{what} has no {unknown[0]!r}: it has {', '.join(names)}")
+    if strange := [name for name in description if name not in names]:
+        raise ValueError(f"{what} has no {strange[0]!r}: it has {', '.join(names)}")
     for field in fields:
         required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
         if required and field.name not in description:

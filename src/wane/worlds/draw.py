@@ -4,9 +4,9 @@ The functions return plain `Figure`s; they open no window and keep no state. Sit
 their order, values have viridis and time has plasma, all of which colour-blind readers can tell apart. Simulations do
 not load this module, nor matplotlib: `world.draw()`, the short way to a picture, imports it when it is called.
 
-    >>> from wane.worlds.catalog import four_rooms
-    >>> rooms = four_rooms()
-    >>> picture = still(rooms.map, policy=rooms.policies[0], sites=rooms.sites, rewards=rooms.rewards)
+    >>> from wane.worlds import make
+    >>> rooms = make("four-rooms")
+    >>> picture = rooms.draw(policy=rooms.policies[0])
     >>> [label.get_text() for label in picture.axes[0].texts]
     ['5', '10', '5']
 """
@@ -61,6 +61,8 @@ def still(
 ) -> Figure:
     """Draws a map with any of these on it, on a new figure or on `ax`. Returns the figure.
 
+    `world.draw(…)` is the short way: it knows the map, the sites and the rewards.
+
     - `values`: a number for each state, as colours between `limits`, with a bar called `label`. NaN stays white.
     - `policy`: an action for each state as an arrow (a dot for staying), or probabilities (states, actions) as arrows
       and dots that are larger and darker the likelier they are. An arrow at a site sticks out of its disc, and a ring
@@ -70,6 +72,7 @@ def still(
     - `sites`: rewarded states as discs with their `rewards`, or with what is `remaining`. Given both, the discs fade.
     - `start`: a state with a box around it.
     """
+    check_map(map)
     places = check_states(map, [] if sites is None else sites, "sites")
     walk = None if trajectory is None else check_states(map, trajectory, "trajectory")
     ax, shades = _floor(map, values, limits, label, ax, walk is not None)
@@ -93,6 +96,7 @@ def representation_map(
     ax: Axes | None = None,
 ) -> Figure:
     """Draws Φ(s, ·) over the cells, with a ring around s, and with numbers if the cells are large enough for them."""
+    check_map(map)
     row = check_numbers(row, (map.n_states,), "row", "one number for each state")
     limits = limits or (min(0.0, float(np.nanmin(row))), float(np.nanmax(row)))
     ax, shades = _floor(map, row, limits, "Φ(s, ·)", ax, False)
@@ -332,6 +336,15 @@ def _track(at: Float[np.ndarray, "visits 2"]) -> tuple[Float[np.ndarray, "points
         points += [at[i] + offset for offset in offsets]
         owner += [i] * len(offsets)
     return np.array(points), np.array(owner)
+
+
+def check_map(map: object) -> None:
+    """Raises TypeError if a map is none, and says what to call if it is a world."""
+    if not isinstance(map, Map):
+        raise TypeError(
+            f"this draws a Map, got {type(map).__name__}: a world draws itself, world.draw(…) and world.film(episode); "
+            "world.map is its map"
+        )
 
 
 def check_states(map: Map, states: ArrayLike, name: str) -> Int[np.ndarray, " states"]:

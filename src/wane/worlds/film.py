@@ -12,11 +12,13 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
+import jax
+import jax.numpy as jnp
 import matplotlib
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, UInt8
 from matplotlib.colors import to_rgb
 from PIL import Image, ImageDraw, ImageFont
 
@@ -27,6 +29,7 @@ from wane.worlds.draw import (
     GREY,
     INK,
     WALL,
+    check_map,
     check_numbers,
     check_states,
     faded,
@@ -36,6 +39,7 @@ from wane.worlds.draw import (
     site_colour,
     window,
 )
+from wane.worlds.dynamics import turn
 from wane.worlds.grid import Map
 from wane.worlds.world import World
 
@@ -91,6 +95,8 @@ class Film:
     """The number of pictures in a second."""
     cell_pixels: int | None = None
     """The size of a cell. None: the picture is up to about 700 pixels wide."""
+    views: UInt8[np.ndarray, "frames height width 3"] | None = None
+    """What the agent sees after each step, shown beside the map."""
 
     def pictures(self) -> Iterator[Image.Image]:
         """Paints the pictures one after the other."""
@@ -98,7 +104,11 @@ class Film:
         palette = _palette([INK, GREY, *dict.fromkeys(stage.colours), WALL])
         for t in range(steps + 1):
             picture = stage.frame(self.states[: t + 1], self.remaining[t], self.returns[t], steps)
-            yield picture.quantize(palette=palette, dither=Image.Dither.NONE)
+            if self.views is None:
+                yield picture.quantize(palette=palette, dither=Image.Dither.NONE)
+            else:
+                # Views have colours that no palette foresees, so each picture has its own.
+                yield _beside(picture, self.views[t]).quantize(256, dither=Image.Dither.NONE)
 
     def _write(self, file: Path | io.BytesIO) -> None:
         """Writes a GIF that loops; its last picture stays a second longer."""
@@ -149,11 +159,6 @@ def film_of(world: World, episode: Recorded, title: str | None = None, fps: Leng
     )
 
 
-def gif(path: str | Path, map: Map, states: ArrayLike, **options: Any) -> Path:
-    """Writes an episode to a GIF and returns the path. The options are those of `make_film`."""
-    return make_film(map, states, **options).save(path)
-
-
 def make_film(
     map: Map,
     states: ArrayLike,
@@ -165,12 +170,15 @@ def make_film(
     title: str | None = None,
     fps: Length = 6,
     cell_pixels: int | None = None,
+    views: UInt8[np.ndarray, "frames height width 3"] | None = None,
 ) -> Film:
-    """Returns the film of an episode of T steps.
+    """Returns the film of an episode of T steps. `world.film(episode)` is the short way.
 
     `states` (T + 1,), `remaining` (T + 1, sites) and `returns` (T + 1,) are what holds after each step, from the start;
-    `rewards` are those of fresh sites. Raises ValueError where their shapes do not agree.
+    `rewards` are those of fresh sites. `views` (T + 1, height, width, 3) is what the agent sees (`views_along`). Raises
+    ValueError where their shapes do not agree.
     """
+    check_map(map)
     states, sites = check_states(map, states, "states"), check_states(map, sites, "sites")
     frames = len(states)
     if not frames:
@@ -183,7 +191,41 @@ def make_film(
     wanted = "a row for each of `states`, a column a site"
     remaining = check_numbers(remaining, (frames, len(sites)), "remaining", wanted)
     returns = check_numbers(returns, (frames,), "returns", "one for each of `states`")
-    return Film(map, states, sites, rewards, remaining, returns, title, fps, cell_pixels)
+    if views is not None and len(views) != frames:
+        raise ValueError(f"views: {len(views)} pictures; give one for each of the {frames} `states`")
+    return Film(map, states, sites, rewards, remaining, returns, title, fps, cell_pixels, views)
+
+
+def views_along(
+    world: World, states: Int[np.ndarray, " frames"], remaining: Float[np.ndarray, "frames sites"]
+) -> UInt8[np.ndarray, "frames height width 3"]:
+    """Returns what an agent sees on its way, in a world whose observations are pictures.
+
+    The agent looks the way it last moved, and up at first. `remaining` is what remains of the rewards at each moment.
+    """
+    facing, facings = jnp.zeros((), jnp.int32), []
+    for before, now in pairwise([states[0], *states]):
+        facing = turn(world.map.cells, jnp.asarray(before), jnp.asarray(now), facing)
+        facings.append(facing)
+    worths = [remaining_fraction(now, np.asarray(world.rewards)) for now in remaining]
+    view = jax.jit(lambda cell, facing, worth: world.view(cell, facing, worth))
+    seen = [
+        np.asarray(view(cell, facing, jnp.asarray(worth)))
+        for cell, facing, worth in zip(states, facings, worths, strict=True)
+    ]
+    if seen[0].ndim != 3:
+        raise ValueError(f"{world.observation!r} shows no pictures: take a world with observation='first-person'")
+    return np.stack(seen)
+
+
+def _beside(picture: Image.Image, view: UInt8[np.ndarray, "height width 3"]) -> Image.Image:
+    """Returns a picture with the agent's view on its right, as large as it fits."""
+    side = picture.height - 2 * MARGIN
+    seen = Image.fromarray(view).resize((round(side * view.shape[1] / view.shape[0]), side), Image.Resampling.NEAREST)
+    both = Image.new("RGB", (picture.width + seen.width + MARGIN, picture.height), "white")
+    both.paste(picture, (0, 0))
+    both.paste(seen, (picture.width, MARGIN))
+    return both
 
 
 def _palette(colours: list[str]) -> Image.Image:

@@ -13,6 +13,7 @@ replaced with probability p by a move to a free neighbour, which is chosen unifo
     (3, 2, [[0, 1, 0, 0, 0], [1, 2, 1, 0, 1], [2, 2, 2, 1, 2]])
 """
 
+import re
 from functools import cached_property
 
 import numpy as np
@@ -20,6 +21,7 @@ from jaxtyping import Bool, Float, Int, Shaped
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
+from wane.limits import require_memory
 from wane.mdp import MDP
 from wane.types import AnyArray, Integer
 
@@ -27,7 +29,15 @@ ACTIONS = ("up", "right", "down", "left", "stay")
 """The names of the actions, in the order of their numbers."""
 MOVES = np.array([(-1, 0), (0, 1), (1, 0), (0, -1), (0, 0)])
 """The change of (row, column) that each action aims at."""
+_BYTES_OF_A_CELL = 256
 _POLICY_LETTERS = {letter: a for a, letters in enumerate(("u^", "r>", "dv", "l<", "s.")) for letter in letters}
+_STRANGE = re.compile(r"[^A-Za-z0-9#.]")
+
+
+def require_cells(rows: Integer, columns: Integer) -> None:
+    """Raises a ValueError if a map of this size, with its transitions, takes more memory than the limit."""
+    sizes = (rows, "rows"), (columns, "columns")
+    require_memory("a map", *sizes, itemsize=_BYTES_OF_A_CELL, cure="make a smaller map")
 
 
 class Map:
@@ -43,14 +53,10 @@ class Map:
     """The state number of every cell, −1 for walls."""
 
     def __init__(self, text: str) -> None:
-        lines = [line.strip() for line in text.strip().splitlines()]
+        require_cells(len(text), 1)
+        lines = _rows(text)
         _check_lines(lines, text)
         self.letters = np.array([list(line) for line in lines])
-        strange = [str(c) for c in np.unique(self.letters) if not ((c.isascii() and c.isalnum()) or c in "#.")]
-        if strange:
-            raise ValueError(
-                f"unknown character {strange[0]!r} on a map: # is a wall, . free, letters and digits name cells"
-            )
         self.free = self.letters != "#"
         if not self.free.any():
             raise ValueError(f"a map needs a free cell: {text!r}")
@@ -152,7 +158,7 @@ class Map:
     def policy(self, text: str) -> Int[np.ndarray, " states"]:
         """Reads a policy from a drawing of the map's interior, with u r d l s or ^ > v < . in every free cell."""
         rows, columns = self.shape
-        lines = [line.strip() for line in text.strip().splitlines()]
+        lines = _rows(text)
         if len(lines) != rows - 2 or any(len(line) != columns - 2 for line in lines):
             raise ValueError(
                 f"a policy is drawn on the interior, {rows - 2} rows of {columns - 2} letters, got {lines}"
@@ -170,10 +176,28 @@ class Map:
         return picture
 
 
+def _rows(text: str) -> list[str]:
+    """Returns the rows of a drawing, without the blanks around them.
+
+    Only a line break ends a row, and only blanks are taken away. Python's own `splitlines` and `strip` would also
+    swallow control characters, which are mistakes that `_check_lines` must see.
+    """
+    lines = [line.strip(" \t") for line in text.replace("\r\n", "\n").split("\n")]
+    drawn = [i for i, line in enumerate(lines) if line]
+    return lines[drawn[0] : drawn[-1] + 1] if drawn else []
+
+
 def _check_lines(lines: list[str], text: str) -> None:
-    """Raises ValueError unless there are rows, all of the same length."""
+    """Raises ValueError unless there are rows of known characters, all of the same length."""
     if not lines:
         raise ValueError("a map needs a free cell, this one is empty")
+    # NumPy drops NUL characters at the end of a string, so the characters are checked before they are an array.
+    for row, line in enumerate(lines):
+        if strange := _STRANGE.search(line):
+            raise ValueError(
+                f"unknown character {strange[0]!r} in row {row}, column {strange.start()} of a map: # is a wall, "
+                ". is free, letters and digits name cells"
+            )
     uneven = next((i for i, line in enumerate(lines) if len(line) != len(lines[0])), None)
     if uneven is not None or not lines[0]:
         row = uneven or 0

@@ -8,75 +8,49 @@ always:
     >>> env.observation_space
     Discrete(68)
 
-The settings are those of `wane.worlds.make`. `gymnasium.make_vec` makes the batched world, in which one jitted call
-steps all environments. An episode that reaches its horizon is truncated; one in which less than `threshold` remains of
-every reward is terminated. An observation with "+remaining" is a dictionary with "view" and "remaining".
+The settings are those of `wane.worlds.make`. `gymnasium.make_vec` makes many copies of a world, which one call steps.
+An episode that reaches its horizon is truncated; one in which less than `threshold` remains of every reward is
+terminated.
 
-`Depleting(env, depletion, site=…)` multiplies the rewards of any environment by what remains of their site.
+Unless told, environments show the state number only. They hide what remains of the rewards, so that a learner without
+memory faces a partially observed world (docs/partial-observability.md). An observation with "+remaining" is a
+dictionary with "view" and "remaining"; with "+remaining+flat" it is one vector.
+
+The steps are those of `wane.worlds.simulate`, in NumPy. For Stable-Baselines3 there is `wane.worlds.sb3`. Any other
+Gymnasium environment can be made to diminish with `wane.worlds.depleting`.
 """
 
-from collections.abc import Callable, Hashable
 from dataclasses import replace
 from typing import Any
 
 import gymnasium
-import jax
 import jax.numpy as jnp
 import numpy as np
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, VectorEnv
-from jaxtyping import Array, Bool, Int, UInt8
+from jaxtyping import UInt8
 
-from wane.depletion import Depletion, Memory
-from wane.types import Tree
+from wane.types import Integer
 from wane.worlds.catalog import make, names
-from wane.worlds.checks import check_action
-from wane.worlds.dynamics import select
-from wane.worlds.observe import Cell, Index, OneHot, Symbolic, tells_remaining
+from wane.worlds.checks import check_action, check_actions, find_state
+from wane.worlds.depleting import Depleting, DepletingVector
+from wane.worlds.simulate import Batch, Single
+from wane.worlds.spaces import batch_space, observation_space
 from wane.worlds.top_down import TopDown
 from wane.worlds.world import State, World
+
+__all__ = ["Depleting", "DepletingVector", "Environment", "VectorEnvironment", "environment_id", "register_all", "text"]
 
 _RENDER_MODES = ("rgb_array", "human", "ansi")
 
 
-def observation_space(world: World) -> spaces.Space:
-    """Returns the space of a world's observations."""
-    shapes = jax.eval_shape(world.reset, jax.random.key(0))[0]
-    if not tells_remaining(world.observation):
-        return _view_space(world, shapes)
-    # The margin covers the rounding of rewards in single precision.
-    most = 1.00001 * np.abs(np.asarray(world.rewards)) * world.depletion.bound
-    remaining = spaces.Box(-most, most, (world.n_sites,), shapes.remaining.dtype)
-    return spaces.Dict({"view": _view_space(world, shapes.view), "remaining": remaining})
-
-
-def _view_space(world: World, shape: jax.ShapeDtypeStruct) -> spaces.Space:
-    """Returns the space of what the agent sees, without what remains of the rewards."""
-    if isinstance(world.view, Index):
-        return spaces.Discrete(world.n_states)
-    if isinstance(world.view, Cell):
-        rows, columns = world.map.shape
-        return spaces.Box(0, np.array([rows - 1, columns - 1]), (2,), np.int32)
-    if isinstance(world.view, Symbolic):
-        return spaces.Box(0, 2 + world.n_sites, shape.shape, np.int32)
-    if shape.dtype == jnp.bool_:
-        return spaces.MultiBinary(shape.shape)
-    if jnp.issubdtype(shape.dtype, jnp.integer):
-        most = jnp.iinfo(shape.dtype)
-        return spaces.Box(most.min, most.max, shape.shape, shape.dtype)
-    low, high = (0.0, 1.0) if isinstance(world.view, OneHot) else (-np.inf, np.inf)
-    return spaces.Box(low, high, shape.shape, shape.dtype)
-
-
-def _to_gymnasium(observation: Tree, space: spaces.Space) -> Any:
-    """Returns an observation as Gymnasium has it: an int, a NumPy array, or a dictionary in place of a `Seen`."""
-    if isinstance(space, spaces.Dict):
-        return {name: _to_gymnasium(getattr(observation, name), part) for name, part in space.items()}
-    return int(observation) if isinstance(space, spaces.Discrete) else np.asarray(observation)
-
-
 class Environment(gymnasium.Env):
-    """One world as a Gymnasium environment. The world is given as it is, or by its name with settings."""
+    """One world as a Gymnasium environment. The world is given as it is, or by its name with settings.
+
+    The default observation is the state number, which hides what remains of the rewards, so that the environment is
+    partially observed. `observation="index+remaining"` shows it, as a dictionary, and "index+remaining+flat" as one
+    vector. `info["remaining"]` always tells it.
+    """
 
     metadata: dict[str, Any] = {"render_modes": list(_RENDER_MODES), "render_fps": 6}  # noqa: RUF012  (Gymnasium's own)
 
@@ -85,50 +59,49 @@ class Environment(gymnasium.Env):
         self.render_mode = _check_render_mode(render_mode)
         self.observation_space = observation_space(self.world)
         self.action_space = spaces.Discrete(self.world.n_actions)
-        self._reset, self._step = jax.jit(self.world.reset), jax.jit(self.world.step)
-        self._key, self._state, self._window = jax.random.key(0), None, None
-        self._picture = None
+        self._simulation, self._began = Single(self.world), False
+        self._window = self._picture = None
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Begins an episode, in a given place with `options={"state": s}`: a letter, a cell or a state number."""
         super().reset(seed=seed)
         if unknown := set(options or {}) - {"state"}:
             raise ValueError(f"unknown option {unknown.pop()!r}: there is 'state', the place to begin in")
-        self._key = jax.random.key(int(self.np_random.integers(2**31)))
-        self._key, now = jax.random.split(self._key)
+        draw = self.np_random.random()
         if options and "state" in options:
-            observation, self._state = self.world.begin(options["state"])
+            self._simulation.begin(find_state(self.world.map, options["state"], "start"))
         else:
-            observation, self._state = self._reset(now)
+            self._simulation.reset(draw)
+        self._began = True
         if self.render_mode == "human":
             self.render()
-        seen = _to_gymnasium(observation, self.observation_space)
-        return seen, {"remaining": np.asarray(self.world.remaining(self._state))}
+        return self._simulation.observe(), {"remaining": self._simulation.remaining}
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Takes one step, as Gymnasium defines it."""
         action = check_action(action, self.world.n_actions)
-        if self._state is None:
+        if not self._began:
             raise RuntimeError("there is no episode yet: call reset first")
-        self._key, now = jax.random.split(self._key)
-        observation, self._state, reward, terminated, truncated, info = self._step(now, self._state, action)
+        simulation = self._simulation
+        draws = self.np_random.random(2) if self.world.slip else None
+        reward, terminated, truncated, site = simulation.step(action, draws)
         if self.render_mode == "human":
             self.render()
-        info = {name: np.asarray(value) for name, value in info.items()}
-        seen = _to_gymnasium(observation, self.observation_space)
-        return seen, float(reward), bool(terminated), bool(truncated), info
+        info = {"remaining": simulation.remaining, "site": site}
+        return simulation.observe(), reward, terminated, truncated, info
 
     def render(self) -> Any:
         """Returns the map as text or as a picture, or shows it in a window, depending on the render mode."""
-        if self._state is None or self.render_mode is None:
+        if not self._began or self.render_mode is None:
             return None
+        state = self._simulation.state
         if self.render_mode == "ansi":
-            return text(self.world, self._state)
-        worth = jnp.broadcast_to(self.world.depletion.worth(self._state.memory), (self.world.n_sites,))
+            return text(self.world, state)
         if self._picture is None:
             pixels = max(4, min(32, 1024 // max(self.world.map.shape)))
             self._picture = TopDown(self.world.map, self.world.sites, cell_pixels=pixels)
-        frame = np.asarray(self._picture.frame(self._state.cell, self._state.facing, jnp.clip(worth, 0, 1)))
+        worth = jnp.clip(self._simulation.sites.worth(), 0, 1)
+        frame = np.asarray(self._picture.frame(state.cell, state.facing, worth))
         return frame if self.render_mode == "rgb_array" else self._show(frame)
 
     def _show(self, frame: UInt8[np.ndarray, "height width 3"]) -> None:
@@ -150,14 +123,14 @@ class Environment(gymnasium.Env):
 
 
 class VectorEnvironment(VectorEnv):
-    """Many copies of a world, stepped by one jitted program. A copy that has ended begins anew at its next step."""
+    """Many copies of a world, which one call steps in NumPy. A copy that has ended begins anew at its next step."""
 
     def __init__(
         self,
         world: World | str,
         num_envs: int = 1,
         render_mode: str | None = None,
-        max_episode_steps: int | None = None,
+        max_episode_steps: Integer | None = None,
         **settings: Any,
     ) -> None:
         self.world = make(world, **settings) if isinstance(world, str) else world
@@ -169,128 +142,39 @@ class VectorEnvironment(VectorEnv):
         self.metadata = {"autoreset_mode": AutoresetMode.NEXT_STEP, "render_modes": []}
         self.single_observation_space = observation_space(self.world)
         self.single_action_space = spaces.Discrete(self.world.n_actions)
-        self.observation_space = gymnasium.vector.utils.batch_space(self.single_observation_space, num_envs)
-        self.action_space = gymnasium.vector.utils.batch_space(self.single_action_space, num_envs)
-        self._all_reset, self._all_step = jax.jit(self._reset_all), jax.jit(self._step_all)
-        self._key, self._state, self._done = jax.random.key(0), None, jnp.zeros(num_envs, bool)
-
-    def _reset_all(self, key: Array) -> tuple[Tree, State]:
-        return jax.vmap(self.world.reset)(jax.random.split(key, self.num_envs))
-
-    def _step_one(
-        self, reset_key: Array, step_key: Array, state: State, done: Bool[Array, ""], action: Int[Array, ""]
-    ) -> tuple[Tree, ...]:
-        """Takes one step of one world, or begins a new episode if the last step was the end of one."""
-        observation, moved, reward, terminated, truncated, info = self.world.step(step_key, state, action)
-        observation, state = select(done, self.world.reset(reset_key), (observation, moved))
-        info = {"remaining": self.world.remaining(state), "site": jnp.where(done, -1, info["site"])}
-        return observation, state, jnp.where(done, 0.0, reward), terminated & ~done, truncated & ~done, info
-
-    def _step_all(
-        self, key: Array, state: State, done: Bool[Array, " worlds"], action: Int[Array, " worlds"]
-    ) -> tuple[Tree, ...]:
-        next_key, reset_key, step_key = jax.random.split(key, 3)
-        reset_keys, step_keys = (jax.random.split(each, self.num_envs) for each in (reset_key, step_key))
-        return next_key, *jax.vmap(self._step_one)(reset_keys, step_keys, state, done, action)
+        self.observation_space = batch_space(self.single_observation_space, num_envs)
+        self.action_space = batch_space(self.single_action_space, num_envs)
+        self._simulation, self._began, self._done = Batch(self.world, num_envs), False, np.zeros(num_envs, bool)
 
     def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Begins an episode in every copy, with one seed or one for each of them."""
         if options:
             raise ValueError(f"a batch of worlds takes no options, got {options}")
-        if np.ndim(seed) and len(seed) != self.num_envs:
-            raise ValueError(f"{self.num_envs} worlds want one seed, or as many, got {len(seed)}")
-        if seed is not None:  # One stream of random numbers serves all copies; a list of seeds is one long seed.
-            seed = int(np.random.SeedSequence(np.atleast_1d(seed).tolist()).generate_state(1)[0])
-        super().reset(seed=seed)
-        self._key = jax.random.key(int(self.np_random.integers(2**31)))
-        self._key, now = jax.random.split(self._key)
-        observation, self._state = self._all_reset(now)
-        self._done = jnp.zeros(self.num_envs, bool)
-        seen = _to_gymnasium(observation, self.observation_space)
-        return seen, {"remaining": np.asarray(jax.vmap(self.world.remaining)(self._state))}
+        super().reset(seed=one_seed(seed, self.num_envs))
+        self._simulation.reset(self.np_random.random(self.num_envs))
+        self._began, self._done = True, np.zeros(self.num_envs, bool)
+        return self._simulation.observe(), {"remaining": self._simulation.remaining}
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         """Takes one step in every copy, as Gymnasium defines it."""
-        actions = np.asarray(actions)
-        if actions.shape != (self.num_envs,):
-            raise ValueError(f"{self.num_envs} worlds want as many actions, got shape {actions.shape}")
-        outside = ~np.isin(actions, np.arange(self.world.n_actions))
-        if outside.any():
-            check_action(actions[outside][0], self.world.n_actions)
-        if self._state is None:
+        actions = check_actions(actions, self.num_envs, self.world.n_actions)
+        if not self._began:
             raise RuntimeError("there are no episodes yet: call reset first")
-        results = self._all_step(self._key, self._state, self._done, jnp.asarray(actions, jnp.int32))
-        self._key, observation, self._state, reward, terminated, truncated, info = results
+        simulation, done = self._simulation, self._done
+        reward, terminated, truncated, site = simulation.step(actions, simulation.draw(self.np_random))
+        if done.any():
+            simulation.reset(self.np_random.random(int(done.sum())), done)
+            reward[done], terminated[done], truncated[done], site[done] = 0.0, False, False, -1
         self._done = terminated | truncated
-        info = {name: np.asarray(value) for name, value in info.items()}
-        seen = _to_gymnasium(observation, self.observation_space)
-        return seen, np.asarray(reward), np.asarray(terminated), np.asarray(truncated), info
+        info = {"remaining": simulation.remaining, "site": site}
+        return simulation.observe(), reward, terminated, truncated, info
 
 
-class Depleting(gymnasium.Wrapper):
-    """Any environment, with rewards that wear off where they are collected.
-
-    `site(observation, action, info)` names the place that a reward comes from: anything hashable, or None for a reward
-    that does not wear off. By default it is the new observation, where that is a single integer. A step that pays
-    nothing visits nothing. `info` holds the site and the worth that its reward was multiplied by. A site's memory lasts
-    for the episode.
-    """
-
-    def __init__(
-        self,
-        env: gymnasium.Env,
-        depletion: Depletion,
-        site: Callable[[Any, Any, dict[str, Any]], Hashable | None] | None = None,
-    ) -> None:
-        super().__init__(env)
-        if not isinstance(depletion, Depletion):
-            raise TypeError(f"{depletion!r} is no Depletion: take one of wane.depletion, or subclass it")
-        if site is None and not isinstance(env.observation_space, spaces.Discrete):
-            raise ValueError(
-                f"observations of {env} are no single integers ({env.observation_space}): say where rewards come "
-                "from with site=lambda observation, action, info: …"
-            )
-        self.depletion, self.site = depletion, site or (lambda observation, action, info: int(observation))
-        self._waits = type(depletion).wait is not Depletion.wait
-        self._forget()
-
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Begins an episode; all sites are fresh."""
-        self._forget()
-        return self.env.reset(seed=seed, options=options)
-
-    def _forget(self) -> None:
-        self._memories: dict[Hashable, Memory] = {}
-        self._clock: dict[Hashable, int] = {}
-        self._time, self._fresh = 0, self.depletion.initial()
-
-    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        """Takes one step of the environment and multiplies its reward by what the site is worth."""
-        observation, reward, terminated, truncated, info = self.env.step(action)
-        place = self.site(observation, action, info)
-        worth = 1.0
-        if place is not None and not isinstance(place, Hashable):
-            raise TypeError(
-                f"site {place!r} cannot name a place, as it is not hashable: return an int, a str or a tuple"
-            )
-        if place is not None and reward != 0:
-            memory = self._memory(place)
-            worth = float(self.depletion.worth(memory))
-            self._memories[place], self._clock[place] = self.depletion.visit(memory), self._time + 1
-        self._time += 1
-        if self._waits:
-            self._fresh = self.depletion.wait(self._fresh)
-        return observation, float(reward) * worth, terminated, truncated, {**info, "site": place, "worth": worth}
-
-    def _memory(self, place: Hashable) -> Memory:
-        """Returns a site's memory now. It has waited since the last visit, which is made up for only when needed."""
-        if place not in self._memories:
-            return self._fresh
-        memory = self._memories[place]
-        if self._waits:
-            for _ in range(self._time - self._clock[place]):
-                memory = self.depletion.wait(memory)
-        return memory
+def one_seed(seed: Any, copies: int) -> int | None:
+    """Returns a seed for the one stream of random numbers that serves all copies; a list of seeds is one long seed."""
+    if np.ndim(seed) and len(seed) != copies:
+        raise ValueError(f"{copies} worlds want one seed, or as many, got {len(seed)}")
+    return None if seed is None else int(np.random.SeedSequence(np.atleast_1d(seed).tolist()).generate_state(1)[0])
 
 
 def text(world: World, state: State) -> str:

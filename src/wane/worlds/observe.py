@@ -9,8 +9,14 @@
 | top-down | (8 rows, 8 columns, 3) | a picture of the map from above, RGB |
 | first-person | (128, 128, 3) | the paper's pixel task: the view along the last move, RGB |
 
-A name that ends with "+remaining", such as "index+remaining", adds what remains of the reward of every site: the
-observation is then a `Seen(view, remaining)`.
+None of the first four shows what remains of the rewards, so an agent that sees nothing else faces a partially observed
+world (docs/partial-observability.md). Two endings of a name change that:
+
+- "+remaining", as in "index+remaining", adds what a visit to each site would pay now. The observation is then a
+  `Seen(view, remaining)`, and a dictionary with these two entries in Gymnasium.
+- "+flat", as in "index+remaining+flat", makes one vector of floats of all that is seen, for networks that take vectors.
+  An index becomes a one-hot vector, any other view is laid out row by row as it is. What remains of each site comes
+  last, divided by the largest reward of the world, so that it is of the size of the other entries.
 """
 
 from collections.abc import Callable
@@ -23,7 +29,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, UInt8
 
-from wane.types import Integer, Tree
+from wane.names import unknown
+from wane.sums import namespace
+from wane.types import AnyArray, Integer, Tree
 from wane.worlds.grid import Map
 from wane.worlds.pixels import FirstPerson
 from wane.worlds.top_down import TopDown
@@ -31,7 +39,9 @@ from wane.worlds.top_down import TopDown
 Observation = Callable[[Any, Any, Any], Tree]
 """A function of the cell, the facing and the worth of each site. It returns what the agent sees."""
 REMAINING = "+remaining"
-"""The end of the name of an observation that also tells what remains of the rewards."""
+"""The ending of an observation that also tells what remains of the rewards."""
+FLAT = "+flat"
+"""The ending of an observation that is one vector of floats. It comes last."""
 
 
 class Seen(NamedTuple):
@@ -82,12 +92,13 @@ class Symbolic(eqx.Module):
 
 
 class Pixels(eqx.Module):
-    """Shows a picture in which sites fade with what remains of them."""
+    """Shows a picture in which sites fade with what remains of them, or always look fresh."""
 
     view: FirstPerson | TopDown
+    fading: bool = eqx.field(static=True, default=True)
 
     def __call__(self, cell: Integer, facing: Integer, worth: Float[Array, " sites"]) -> UInt8[Array, "height width 3"]:
-        return self.view.frame(cell, facing, jnp.clip(worth, 0.0, 1.0))
+        return self.view.frame(cell, facing, jnp.clip(worth, 0.0, 1.0) if self.fading else jnp.ones_like(worth))
 
 
 def _symbolic(map: Map, sites: Int[np.ndarray, " sites"]) -> Symbolic:
@@ -97,20 +108,63 @@ def _symbolic(map: Map, sites: Int[np.ndarray, " sites"]) -> Symbolic:
     return Symbolic(jnp.asarray(map.cells, jnp.int32), jnp.asarray(background))
 
 
-OBSERVATIONS: dict[str, Callable[[Map, np.ndarray], Observation]] = {
+OBSERVATIONS: dict[str, Callable[..., Observation]] = {
     "index": lambda map, sites: Index(map.n_states),
     "one-hot": lambda map, sites: OneHot(map.n_states),
     "cell": lambda map, sites: Cell(jnp.asarray(map.cells, jnp.int32)),
     "symbolic": _symbolic,
-    "top-down": lambda map, sites: Pixels(TopDown(map, sites)),
-    "first-person": lambda map, sites: Pixels(FirstPerson(map, sites)),
+    "top-down": lambda map, sites, **options: _pixels(TopDown, "cell_pixels", map, sites, **options),
+    "first-person": lambda map, sites, **options: _pixels(FirstPerson, "size", map, sites, **options),
 }
 """The observations by their names: functions that make one for a map and its sites."""
+PICTURES = ("top-down", "first-person")
+"""The observations whose name may go on with a size, and with "unfading": "first-person:32:unfading"."""
 
 
-def tells_remaining(observation: str | Observation) -> bool:
-    """Returns whether an observation is given by a name that ends with "+remaining"."""
-    return isinstance(observation, str) and observation.endswith(REMAINING)
+def _pixels(
+    view: type[FirstPerson] | type[TopDown],
+    size_name: str,
+    map: Map,
+    sites: Int[np.ndarray, " sites"],
+    size: int | None = None,
+    fading: bool = True,
+) -> Pixels:
+    """Makes pictures of a size, which is counted in pixels: of the picture, or of a cell on a picture from above."""
+    options: dict[str, Any] = {} if size is None else {size_name: size}
+    return Pixels(view(map, sites, **options), fading)
+
+
+class Form(NamedTuple):
+    """What the name of an observation asks for."""
+
+    name: str
+    """The view: a name in `OBSERVATIONS`."""
+    remaining: bool
+    """Whether the observation tells what remains of the rewards."""
+    flat: bool
+    """Whether the observation is one vector."""
+
+
+def form_of(observation: Any) -> Form:
+    """Returns what an observation asks for by its endings. A function asks for neither."""
+    if not isinstance(observation, str):
+        return Form("", False, False)
+    name = observation.removesuffix(FLAT)
+    return Form(name.removesuffix(REMAINING), name.endswith(REMAINING), observation.endswith(FLAT))
+
+
+def largest_reward(rewards: Float[AnyArray, " sites"]) -> Any:
+    """Returns the size of the largest reward: the unit of what remains in a flat observation. It is never 0."""
+    xp = namespace(rewards)
+    largest = xp.max(xp.abs(rewards), initial=0.0)
+    return xp.where(largest > 0, largest, 1.0)
+
+
+def flatten(view: Observation, seen: Tree, share: Float[Array, " sites"] | None) -> Float[Array, " entries"]:
+    """Returns what is seen as one vector: the view, then the share of the largest reward that remains of each site."""
+    shown = jax.nn.one_hot(seen, view.n_states) if isinstance(view, Index) else jnp.ravel(seen)
+    parts = [shown] if share is None else [shown, share]
+    return jnp.concatenate([part.astype(jnp.float32) for part in parts])
 
 
 _made: WeakKeyDictionary[Map, dict[tuple[str, tuple[int, ...]], Observation]] = WeakKeyDictionary()
@@ -125,14 +179,30 @@ def make_observation(observation: Any, map: Map, sites: Int[np.ndarray, " sites"
         return observation
     if not isinstance(observation, str):
         raise TypeError(f"observation is a name or a function, got {observation!r}")
-    name = observation.removesuffix(REMAINING)
-    if name not in OBSERVATIONS:
-        raise ValueError(
-            f'unknown observation {name!r}: there are {", ".join(OBSERVATIONS)}, and each of them with "{REMAINING}"'
+    full_name = form_of(observation).name
+    name, *words = full_name.split(":")
+    if name not in OBSERVATIONS or (words and name not in PICTURES):
+        endings = (
+            f', and each of them with "{REMAINING}", with "{FLAT}", or with "{REMAINING}{FLAT}"; '
+            f'{" and ".join(PICTURES)} also with a size in pixels, as "first-person:32"'
         )
+        raise unknown("observation", full_name, OBSERVATIONS, endings)
     known = _made.setdefault(map, {})
-    key = name, tuple(sites.tolist())
+    key = full_name, tuple(sites.tolist())
     if key not in known:
         with jax.ensure_compile_time_eval():
-            known[key] = OBSERVATIONS[name](map, sites)
+            known[key] = OBSERVATIONS[name](map, sites, **_picture_options(full_name, words))
     return known[key]
+
+
+def _picture_options(name: str, words: list[str]) -> dict[str, Any]:
+    """Reads what follows the name of a picture: a size, the word "unfading", or both."""
+    options: dict[str, Any] = {}
+    for word in words:
+        if word == "unfading":
+            options["fading"] = False
+        elif word.isascii() and word.isdigit() and "size" not in options:
+            options["size"] = int(word)
+        else:
+            raise ValueError(f'{word!r} in the observation {name!r} is neither a size in pixels nor "unfading"')
+    return options

@@ -32,7 +32,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from wane.depletion import Depletion, Diminishing, Geometric
+from wane.depletion import Depletion, Geometric
 from wane.exact.planning import Optimum, optimum
 from wane.exact.representations import evaluate, representation
 from wane.mdp import MDP, check_discount, check_policy
@@ -40,7 +40,7 @@ from wane.types import AnyArray, Integer, Scalar, Tree
 from wane.worlds import checks
 from wane.worlds.dynamics import State, Tables, make_tables, move, select, turn
 from wane.worlds.grid import Map
-from wane.worlds.observe import Observation, Seen, make_observation, tells_remaining
+from wane.worlds.observe import Observation, Seen, flatten, form_of, largest_reward, make_observation
 
 # A world accepts more than it keeps. Type checkers see what it keeps; tests check at run time what it accepts.
 if TYPE_CHECKING:
@@ -103,8 +103,9 @@ class World:
     slip: Number = 0.0
     """The probability of moving to a random free neighbour instead."""
     observation: str | Observation = "index"
-    """A name in `wane.worlds.OBSERVATIONS`, the same with "+remaining", or a function of the cell, the facing and the
-    worth of each site."""
+    """What the agent sees: a name in `wane.worlds.OBSERVATIONS`, or a function of the cell, the facing and the worth of
+    each site. The default, the state number, hides what remains of the rewards, so that the agent faces a partially
+    observed world. "index+remaining" shows it too, and "index+remaining+flat" shows both as one vector."""
     horizon: Count | None = None
     """The number of steps after which an episode is cut off (truncated). None: it never is."""
     threshold: Number | None = None
@@ -176,11 +177,12 @@ class World:
 
     # Only what cannot be traced is cached: tables of the map are NumPy arrays, whatever JAX is doing meanwhile.
     @cached_property
-    def _tables(self) -> Tables:
+    def tables(self) -> Tables:
+        """What a step looks up."""
         return make_tables(self.map, self.sites, self.n_actions)
 
     @cached_property
-    def _start_cumulated(self) -> Float[np.ndarray, " states"]:
+    def start_cumulated(self) -> Float[np.ndarray, " states"]:
         """The probability of starting in each state or in one before it."""
         cumulated = np.cumsum(self.start)
         return cumulated / cumulated[-1]
@@ -188,7 +190,7 @@ class World:
     @property
     def action_costs(self) -> Float[AnyArray, "states actions"]:
         """What each action is expected to cost because of the walls. An action that slips does not bump."""
-        return self.wall_penalty * (1 - self.slip) * self._tables.bumps
+        return self.wall_penalty * (1 - self.slip) * self.tables.bumps
 
     def remaining(self, state: State) -> Float[Array, " sites"]:
         """Returns what a visit to each site would pay now."""
@@ -197,15 +199,18 @@ class World:
     def observe(self, state: State) -> Tree:
         """Returns what the agent sees: a `Seen` if the observation's name ends with "+remaining"."""
         worth = jnp.broadcast_to(self.depletion.worth(state.memory), (self.n_sites,))
-        view = self.view(state.cell, state.facing, worth)
-        return Seen(view, self.remaining(state)) if tells_remaining(self.observation) else view
+        seen, form = self.view(state.cell, state.facing, worth), form_of(self.observation)
+        remaining = self.remaining(state) if form.remaining else None
+        if form.flat:
+            return flatten(self.view, seen, None if remaining is None else remaining / largest_reward(self.rewards))
+        return seen if remaining is None else Seen(seen, remaining)
 
     def reset(self, key: Array) -> tuple[Tree, State]:
         """Begins an episode. Returns the observation and the state."""
         return self._reset(jax.random.uniform(key))
 
     def _reset(self, draw: Float[Array, ""]) -> tuple[Tree, State]:
-        cell = jnp.searchsorted(jnp.asarray(self._start_cumulated), draw, side="right")
+        cell = jnp.searchsorted(jnp.asarray(self.start_cumulated), draw, side="right")
         return self.begin(jnp.minimum(cell, self.n_states - 1))
 
     def begin(self, cell: Any, facing: Integer = 0) -> tuple[Tree, State]:
@@ -225,13 +230,13 @@ class World:
 
     def _step(self, draws: Float[Array, "2"] | None, state: State, action: Integer) -> StepResult:
         action = jnp.asarray(action, jnp.int32)
-        cell, bumped = move(self._tables, state.cell, action, self.slip, draws)
-        site = jnp.asarray(self._tables.site_of)[cell if self.timing == "arrival" else state.cell]
+        cell, bumped = move(self.tables, state.cell, action, self.slip, draws)
+        site = jnp.asarray(self.tables.site_of)[cell if self.timing == "arrival" else state.cell]
         visited = jnp.arange(self.n_sites) == site
         reward = jnp.where(visited, self.remaining(state), 0.0).sum() - self.wall_penalty * bumped
         reward = jnp.where((action >= 0) & (action < self.n_actions), reward, jnp.nan)
         memory = select(visited, self.depletion.visit(state.memory), self.depletion.wait(state.memory))
-        facing = turn(self._tables.cells, state.cell, cell, state.facing)
+        facing = turn(self.tables.cells, state.cell, cell, state.facing)
         state = State(cell, facing, memory, state.time + 1)
         remaining = self.remaining(state)
         terminated = remaining.max() < cast(float, self.threshold) if self.ends_early else jnp.zeros((), bool)
@@ -270,8 +275,10 @@ class World:
         total = np.asarray(evaluate(kernel, costs, Geometric(1.0), discount=self.discount))
         return values - (self.discount if arrives else 1.0) * total
 
-    def optimum(self, believed: Diminishing | None = None, *, tolerance: float = 1e-6) -> Optimum:
-        """Returns the best values and the best policy over states and visit counts (see `wane.optimum`).
+    def optimum(
+        self, believed: Depletion | None = None, *, tolerance: float = 1e-6, grid: int | None = None
+    ) -> Optimum:
+        """Returns the best values and the best policy over states and what the sites remember (see `wane.optimum`).
 
         They are those of episodes up to the world's horizon, or of endless ones where it has none; the threshold does
         not count. With `believed` they are those of a world that depletes in another way.
@@ -279,13 +286,14 @@ class World:
         return optimum(
             self.mdp,
             self.rewards,
-            cast(Diminishing, self.depletion if believed is None else believed),
+            self.depletion if believed is None else believed,
             discount=self.discount,
             sites=self.sites,
             horizon=self.horizon,
             timing=self.timing,
             action_rewards=-self.action_costs if self.wall_penalty else None,
             tolerance=tolerance,
+            grid=grid,
         )
 
     def draw(self, **options: Any) -> "matplotlib.figure.Figure":

@@ -10,6 +10,7 @@ longer than all the rest of the step.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import equinox as eqx
@@ -27,7 +28,10 @@ Act = Callable[[Any, Any, Any, Any], tuple[Any, Any, Any]]
 
 
 class Policy(eqx.Module):
-    """Something that acts. Agents make one with their `policy(params, world, config)`."""
+    """Something that acts. Agents make one with their `policy(params, world, config)`.
+
+    Their `act` is a function of a module, or a `partial` of one, so that a policy can be pickled and copied.
+    """
 
     act: Act = eqx.field(static=True)
     params: Tree = None
@@ -46,7 +50,11 @@ def no_draws(key: jax.Array, steps: int) -> None:
 
 def uniforms(count: int) -> Callable[[jax.Array, int], Float[Array, "steps count"]]:
     """A `draw` that gives `act` so many uniform numbers at each step."""
-    return lambda key, steps: jax.random.uniform(key, (steps, count))
+    return partial(_draw_uniforms, count)
+
+
+def _draw_uniforms(count: int, key: jax.Array, steps: int) -> Float[Array, "steps count"]:
+    return jax.random.uniform(key, (steps, count))
 
 
 def first_best(q: Float[AnyArray, " actions"], tolerance: float = TIE) -> Int[Array, ""]:

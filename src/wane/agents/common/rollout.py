@@ -27,6 +27,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from wane.agents.common.policy import Policy
+from wane.checks import is_traced
 from wane.mdp import check_discount
 from wane.types import Integer, Scalar, Tree
 from wane.worlds.world import World
@@ -240,33 +241,51 @@ class Returns(NamedTuple):
 
     returns: Float[Array, " episodes"]
     """The discounted return of every episode, as it was learned from."""
-    greedy: Float[Array, " episodes"]
-    """The discounted return of a greedy episode after it, from which nothing is learned; NaN where there was none."""
+    evaluated_after: Int[Array, " evaluations"]
+    """How many episodes had been learned from before each evaluation."""
+    greedy: Float[Array, " evaluations"]
+    """The discounted return of each evaluation: of a greedy episode, from which nothing is learned."""
 
 
 def train_episodes(
     key: jax.Array,
     state: Any,
-    numbers: Int[Array, " episodes"],
+    first: Integer,
+    episodes: int,
     evaluate_every: int,
     learn: Callable[[jax.Array, Any], tuple[Any, Episode]],
     evaluate: Callable[[jax.Array, Any], Episode],
 ) -> tuple[Any, Returns]:
-    """Plays the episodes with the given numbers: `learn(key, state)` each, `evaluate(key, state)` after some of them.
+    """Plays episodes from number `first` on: `learn(key, state)` each, `evaluate(key, state)` after some of them.
 
-    Episode e uses fold_in(key, e), so training in chunks gives the same result as training in one call.
+    Episode e uses fold_in(key, e), so training in chunks gives the same result as training in one call. While JAX
+    traces `first`, it is not known how many evaluations fall into a chunk that `evaluate_every` does not divide. There
+    is room for the most that can be then, and a last `greedy` that was not due is NaN.
     """
 
-    def episode(state: Any, number: Any):
+    def episode(state: Any, number: Any) -> tuple[Any, tuple[Array, Array]]:
         learn_key, evaluate_key = jax.random.split(jax.random.fold_in(key, number))
         state, played = learn(learn_key, state)
         none = jnp.full_like(played.value, jnp.nan)
         # Numbers are not batched where keys and λ's are, so `cond` really skips the evaluations that are not due.
         due = (number + 1) % evaluate_every == 0
         greedy = jax.lax.cond(due, lambda: evaluate(evaluate_key, state).value, lambda: none)
-        return state, Returns(played.value, greedy)
+        return state, (played.value, greedy)
 
-    return jax.lax.scan(episode, state, numbers)
+    state, (returns, greedy) = jax.lax.scan(episode, state, episode_numbers(first, episodes))
+    due = _evaluations(first, episodes, evaluate_every)
+    return state, Returns(returns, jnp.asarray(first) + due + 1, jnp.take(greedy, due, mode="fill", fill_value=jnp.nan))
+
+
+def _evaluations(first: Integer, episodes: int, evaluate_every: int) -> Int[Array, " evaluations"]:
+    """The episodes that an evaluation follows, counted from `first`."""
+    if episodes % evaluate_every == 0:
+        many = episodes // evaluate_every
+    elif is_traced(first):
+        many = -(-episodes // evaluate_every)
+    else:
+        many = (int(first) + episodes) // evaluate_every - int(first) // evaluate_every
+    return jnp.asarray(evaluate_every - 1 - first % evaluate_every) + evaluate_every * jnp.arange(many)
 
 
 def episode_numbers(first: Integer, count: int) -> Int[Array, " episodes"]:

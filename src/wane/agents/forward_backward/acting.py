@@ -26,6 +26,7 @@ is accurate.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import jax.numpy as jnp
@@ -37,7 +38,8 @@ from wane.agents.forward_backward.networks import Params, all_features, q_values
 from wane.agents.forward_backward.tasks import all_rewards
 from wane.depletion import Geometric
 from wane.exact.occupancy import equivalent_rewards
-from wane.types import Integer
+from wane.types import Integer, Tree
+from wane.worlds.observe import Seen
 from wane.worlds.world import World
 
 OBSERVATION = "index+remaining"
@@ -47,11 +49,13 @@ Choose = Callable[[Any, Any, Any], Int[Array, ""]]
 
 def acting_on(choose: Choose, params: Any, world: World) -> Policy:
     """The policy that chooses by what remains of the reward of every state."""
+    return Policy(partial(_act, choose, world), params, draw=no_draws, observation=OBSERVATION)
 
-    def act(params, carry, observation, key):
-        return choose(params, observation.view, all_rewards(world, observation.remaining)), carry, None
 
-    return Policy(act, params, draw=no_draws, observation=OBSERVATION)
+def _act(
+    choose: Choose, world: World, params: Any, carry: Tree, observation: Seen, key: None
+) -> tuple[Int[Array, ""], Tree, None]:
+    return choose(params, observation.view, all_rewards(world, observation.remaining)), carry, None
 
 
 def policy(params: Params, world: World, config: Config | None = None) -> Policy:
@@ -86,18 +90,20 @@ def equivalent_policy(params: Params, world: World, config: Config, lam: Any, ow
     """The policy that acts on Q_λ of π_z, z = z_R, with a model that was trained for λ = 1."""
     if config.condition != "nothing":
         raise ValueError("equivalent rewards are for a model without λ as an input: use conditioned_policy")
+    return acting_on(partial(_choose_equivalent, config, lam, own), (params, params.backward()), world)
 
-    def choose(params, cell, rewards):
-        networks, table = params
-        z = reward_vector(table, rewards)
-        features = all_features(networks, z)
-        returning = jnp.einsum("sad,sd->sa", features, table) / len(table)
-        chances = softmax_policy(features, z, config.temperature)
-        successor = features[cell] @ table.T / len(table)
-        q = lambda_q_values(successor, (chances * returning).sum(-1), cell, rewards, lam, own)
-        return jnp.argmax(q).astype(jnp.int32)
 
-    return acting_on(choose, (params, params.backward()), world)
+def _choose_equivalent(
+    config: Config, lam: Any, own: bool, params: Any, cell: Integer, rewards: Float[Array, " states"]
+) -> Int[Array, ""]:
+    networks, table = params
+    z = reward_vector(table, rewards)
+    features = all_features(networks, z)
+    returning = jnp.einsum("sad,sd->sa", features, table) / len(table)
+    chances = softmax_policy(features, z, config.temperature)
+    successor = features[cell] @ table.T / len(table)
+    q = lambda_q_values(successor, (chances * returning).sum(-1), cell, rewards, lam, own)
+    return jnp.argmax(q).astype(jnp.int32)
 
 
 def lambda_q_values(

@@ -1,29 +1,30 @@
 """The settings of λO-FB."""
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 
-from wane.depletion import Geometric, check_range, is_traced
-from wane.mdp import check_discount
-from wane.types import Scalar
+from wane.checks import is_traced
+from wane.settings import Checked, Count, Discount, NotNegative, Positive, Probability, Range, Share, require
+from wane.types import PerSite, Scalar
 
 Condition = Literal["nothing", "uniform", "per state"]
-CONDITIONS = ("nothing", "uniform", "per state")
+Units = Annotated[int, Range(1, 100_000)]
+"""Units of a layer."""
 
 
 @dataclass(frozen=True)
-class Schedule:
+class Schedule(Checked):
     """Training is `epochs` × `cycles` × (`episodes` played, `batches` gradient steps, one update of the targets)."""
 
-    epochs: int = 100
+    epochs: Count = 100
     """M"""
-    cycles: int = 25
+    cycles: Count = 25
     """updates of the target networks in an epoch"""
-    episodes: int = 4
+    episodes: Count = 4
     """episodes played before each of them"""
-    batches: int = 40
+    batches: Count = 40
     """gradient steps before each of them"""
 
     @property
@@ -37,55 +38,54 @@ LITERAL = Schedule(cycles=1, episodes=100, batches=25)
 
 
 @dataclass(frozen=True)
-class Config:
+class Config(Checked):
     """The paper's table of λO-FB, and what it leaves out."""
 
-    lam: Any = 0.5
+    lam: Annotated[PerSite, Range(0, 1, "a λ")] = 0.5
     """λ as the agent believes, one number or one for each state; if it is learned, the initial value"""
     learn_lam: bool = False
     """whether λ is learned beside Φ (the paper starts from 1)"""
     condition: Condition = "nothing"
     """λ as an input of F, drawn for each sample: one for all states ("uniform"), or one for each ("per state")"""
-    discount: float = 0.99
+    discount: Discount = 0.99
     """γ; it may be 1 if λ < 1"""
-    dimension: int = 100
+    dimension: Units = 100
     """d, of F and B"""
-    width: int = 256
+    width: Units = 256
     """units of a hidden layer"""
-    depth: int = 3
+    depth: Annotated[int, Range(1, 100)] = 3
     """hidden layers"""
-    learning_rate: float = 1e-3
+    learning_rate: Positive = 1e-3
     """η"""
-    batch: int = 128
+    batch: Count = 128
     """B"""
-    polyak: float = 0.95
+    polyak: Share = 0.95
     """α: the share that the target networks keep of themselves at an update"""
-    temperature: float = 200.0
+    temperature: Positive = 200.0
     """τ"""
-    epsilon: float = 1.0
+    epsilon: Probability = 1.0
     """ε: probability of a uniformly random action while data are collected"""
-    horizon: int = 50
+    horizon: Count = 50
     """T: steps of an episode while data are collected"""
-    regulariser: float = 1.0
+    regulariser: NotNegative = 1.0
     """β"""
-    spread: float = 0.5
+    spread: NotNegative = 0.5
     """scale of the Cauchy factor of z"""
     schedule: Schedule = Schedule()
-    memory: int = 100_000
+    memory: Annotated[int, Range(1, 1_000_000_000)] = 100_000
     """transitions that are kept"""
-    goals: int = 0
+    goals: Annotated[int, Range(0, 1_000_000)] = 0
     """random unit rewards of each collected episode, from which λ is learned; 0 takes the world's own rewards"""
-    noise: Scalar = 0.0
+    noise: Annotated[Scalar, Range(0, 1_000_000)] = 0.0
     """standard deviation of the errors with which those rewards are read"""
-    probes: int = 8
+    probes: Count = 8
     """policies whose error against the exact Φ is measured after each epoch"""
 
-    def __post_init__(self) -> None:
-        Geometric(self.lam)
-        check_discount(self.discount)
-        check_range("epsilon", self.epsilon, 0, 1, "it is a probability")
-        if self.condition not in CONDITIONS:
-            raise ValueError(f'condition is "nothing", "uniform" or "per state", got {self.condition!r}')
+    def rules(self) -> None:
+        """Raises SettingError if Φ would be infinite, or if the memory cannot hold what is collected at once."""
         endless = self.condition != "nothing" or (not is_traced(self.lam) and np.any(np.asarray(self.lam) == 1))
-        if self.discount == 1 and endless:
-            raise ValueError("discount 1 with λ = 1 makes Φ infinite: discount, or let every reward wear off (λ < 1)")
+        finite = is_traced(self.discount) or self.discount < 1 or not endless
+        require(finite, self, "discount", "a discount below 1 is needed, because Φ is infinite with λ = 1 and γ = 1")
+        collected = self.schedule.episodes * self.horizon
+        needed = f"at least {collected:,} is needed, because so many transitions are collected at once"
+        require(self.memory >= collected, self, "memory", needed)

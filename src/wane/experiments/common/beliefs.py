@@ -9,16 +9,6 @@ import numpy as np
 from wane.experiments.contract import NotTested
 
 
-def check_beliefs(name: str, beliefs: tuple[float, ...], lam: float) -> None:
-    """Raises ValueError unless the beliefs are different numbers from 0 to 1, and the true λ is such a number too."""
-    for value in (*beliefs, lam):
-        if not 0 <= value <= 1:
-            which = "lam" if value == lam else name
-            raise ValueError(f"{which}: a λ is the fraction of a reward that a visit leaves, from 0 to 1, got {value}")
-    if len(set(beliefs)) < len(beliefs):
-        raise ValueError(f"{name} holds a value twice: give each λ̂ once, got {beliefs}")
-
-
 def label(lam: float) -> str:
     """The name of an agent that believes in a λ̂."""
     return f"λ̂ = {lam:g}"

@@ -17,7 +17,7 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -32,9 +32,11 @@ from wane.agents.common.rollout import Episode
 from wane.agents.planner import plan
 from wane.depletion import Geometric
 from wane.experiments.common import beliefs, episodes, plots
+from wane.experiments.common.checks import Lambdas
 from wane.experiments.common.statistics import mean_and_error
 from wane.experiments.common.tables import frame
 from wane.experiments.contract import Loop, Seeded, Tables, seed_keys
+from wane.settings import Count, Lambda, Probability, Range
 from wane.worlds.catalog import four_rooms
 from wane.worlds.world import World
 
@@ -47,33 +49,30 @@ Phis = Float[np.ndarray, "agents policies states actions sites"]
 class Composing(Seeded):
     """Settings of the experiments that compose policies."""
 
-    seeds: int = 1
+    seeds: Count = 1
     """independent sets of episodes"""
-    believed: tuple[float, ...] = (0.0, 0.25, 0.5, 0.75, 1.0)
+    believed: Lambdas = (0.0, 0.25, 0.5, 0.75, 1.0)
     """the agents' λ̂; the paper has 0, ½ and 1"""
-    lam: float = 0.5
+    lam: Lambda = 0.5
     """the true λ"""
-    episodes: int = 50
+    episodes: Count = 50
     """episodes from random starts, the same for every agent"""
-    slip: float = 0.0
+    slip: Probability = 0.0
     """probability of a random step to a neighbour"""
-    repeats: int = 1
+    repeats: Count = 1
     """episodes from every start; without slips all of them are alike"""
-    shown: int = 30
+    shown: Annotated[int, Range(0, 67, "a state of FourRooms")] = 30
     """the state that the drawn episodes start in"""
     agent: gpi.Config = field(default_factory=gpi.Config)
     """all agents"""
 
-    MAY_BE_ZERO = ("shown",)
     SET_BY_EXPERIMENT: ClassVar[Mapping[str, str]] = {"agent.depletion": "believed"}
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        beliefs.check_beliefs("believed", self.believed, self.lam)
-        self.require(self.slip <= 1, f"slip = {self.slip}: it is a probability, from 0 to 1")
-        states = self.world.n_states
-        self.require(self.shown < states, f"shown = {self.shown}: FourRooms has the states 0 to {states - 1}")
-        self.require(self.agent.refresh, "agent.refresh = False: the experiment plays these agents too in any case")
+    def rules(self) -> None:
+        """Raises SettingError if the agents do not look up what remains."""
+        super().rules()
+        needed = "True is needed, because the experiment plays agents without it in any case"
+        self.require(self.agent.refresh, "agent.refresh", needed)
 
     @property
     def world(self) -> World:

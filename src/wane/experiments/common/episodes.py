@@ -13,8 +13,7 @@ from matplotlib.axes import Axes
 from wane.agents.common.rollout import Episode, discounts
 from wane.foraging.leaving import find_stays
 from wane.types import AnyArray
-from wane.worlds import draw
-from wane.worlds.film import gif
+from wane.worlds.film import make_film, views_along
 from wane.worlds.world import World
 
 
@@ -46,21 +45,22 @@ def rows(world: World, episode: Episode, **labels: Any) -> pd.DataFrame:
 def path(ax: Axes, world: World, table: pd.DataFrame, title: str) -> None:
     """Draws the way of an episode on its map."""
     cells = table["cell"].to_numpy(int)
-    draw.still(world.map, trajectory=cells, sites=world.sites, rewards=world.rewards, title=title, ax=ax)
+    world.draw(trajectory=cells, title=title, ax=ax)
 
 
-def film(world: World, table: pd.DataFrame, title: str) -> Callable[[Path], Any]:
-    """Returns a function that writes the episode as a GIF to a path."""
-    return lambda path: gif(
-        path,
+def film(world: World, table: pd.DataFrame, title: str, *, with_views: bool = False) -> Callable[[Path], Any]:
+    """Returns a function that writes the episode as a GIF to a path, on request with what the agent sees."""
+    cells, remaining = table["cell"].to_numpy(int), table[_site_columns(world)].to_numpy()
+    return lambda path: make_film(
         world.map,
-        table["cell"].to_numpy(int),
+        cells,
         sites=world.sites,
         rewards=np.asarray(world.rewards),
-        remaining=table[_site_columns(world)].to_numpy(),
+        remaining=remaining,
         returns=table["earned"].to_numpy(),
         title=title,
-    )
+        views=views_along(world, cells, remaining) if with_views else None,
+    ).save(path)
 
 
 def stays(world: World, cells: Int[AnyArray, "*episodes moments"]) -> Int[np.ndarray, " stays"]:

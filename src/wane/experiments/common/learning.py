@@ -29,8 +29,10 @@ from wane.agents.common.rollout import Episode, play
 from wane.agents.planner import plan
 from wane.depletion import Depletion, Geometric
 from wane.experiments.common import beliefs, episodes, plots
+from wane.experiments.common.checks import Lambdas
 from wane.experiments.common.tables import frame
 from wane.experiments.contract import Loop, Seeded, Tables, seed_keys
+from wane.settings import Discount, Lambda
 from wane.types import Integer
 from wane.worlds.catalog import two_rooms
 from wane.worlds.world import World
@@ -39,32 +41,34 @@ PLAIN = "Q-learning"
 LAST = 5
 """The number of evaluations at the end whose mean is an agent's result."""
 
+HIGHEST_LAM = 0.6
+"""The largest λ below 1 for which the optimum of TwoRooms is computed: the nearer to 1, the more visits it counts."""
+
 
 @dataclass(frozen=True)
 class Learning(Seeded):
     """Settings of the experiments in which Qλ-learning learns."""
 
-    lambdas: tuple[float, ...] = (0.0, 0.5, 1.0)
+    lambdas: Lambdas = (0.0, 0.5, 1.0)
     """the agents' λ̂"""
-    lam: float = 0.5
+    lam: Lambda = 0.5
     """the true λ"""
-    discount: float = 0.95
+    discount: Discount = 0.95
     """γ; the released settings have 0.99"""
     agent: q_lambda.Config = field(default_factory=q_lambda.Config)
     """all agents; plain Q-learning takes from it what it shares with Qλ-learning"""
 
     SET_BY_EXPERIMENT: ClassVar[Mapping[str, str]] = {"agent.lam": "lambdas", "agent.discount": "discount"}
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        beliefs.check_beliefs("lambdas", self.lambdas, self.lam)
-        needed = LAST * self.agent.evaluate_every
+    def rules(self) -> None:
+        """Raises SettingError if there are too few episodes."""
+        super().rules()
+        least, every = LAST * self.agent.evaluate_every, self.agent.evaluate_every
         self.require(
-            self.agent.episodes >= needed,
-            f"agent.episodes = {self.agent.episodes}: the last {LAST} evaluations, which follow every "
-            f"{self.agent.evaluate_every} episodes, are judged, so give at least {needed}",
+            self.agent.episodes >= least,
+            "agent.episodes",
+            f"at least {least} is needed, because the last {LAST} evaluations, one every {every} episodes, are judged",
         )
-        _ = self.world
 
     @property
     def depletion(self) -> Depletion:
@@ -176,6 +180,11 @@ def results(settings: Learning, table: pd.DataFrame) -> pd.DataFrame:
     """The mean of the last evaluations, (seeds, agents)."""
     late = table["episode"] > settings.trained_config.episodes - LAST * settings.agent.evaluate_every
     return table[late].pivot_table(index="seed", columns="agent", values="value")
+
+
+def has_optimum(lam: float) -> bool:
+    """Whether the optimum is computed for a true λ. With λ = 1 it counts no visits."""
+    return lam <= HIGHEST_LAM or lam == 1
 
 
 def optimal_return(settings: Learning) -> float:

@@ -25,3 +25,15 @@ def frame(values: Any, column: str, **axes: Iterable[Any]) -> pd.DataFrame:
     values = values.astype(float) if values.dtype.kind == "f" else values
     index = pd.MultiIndex.from_product(levels, names=list(axes))
     return pd.DataFrame({column: values.ravel()}, index=index).reset_index()
+
+
+def select(table: pd.DataFrame, **labels: Any) -> pd.DataFrame:
+    """The rows of a table that have the given values in the columns of these names.
+
+    >>> len(select(frame([[1, 2], [3, 4]], "value", seed=[0, 1], lam=[0.5, 1.0]), lam=0.5))
+    2
+    """
+    chosen = np.ones(len(table), bool)
+    for column, value in labels.items():
+        chosen &= np.asarray(table[column] == value)
+    return table[chosen]

@@ -7,7 +7,7 @@ not depend on f. It is compared with brute force: the chain over (cell × visits
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import cast
+from typing import Annotated, cast
 
 import numpy as np
 import pandas as pd
@@ -19,9 +19,10 @@ from scipy import sparse
 from wane.depletion import Diminishing, FirstVisits, Geometric, Hyperbolic, Listed, PowerLaw
 from wane.exact.representations import Representation, representation
 from wane.experiments.common import plots
-from wane.experiments.common.checks import check_slip
+from wane.experiments.common.checks import Drawn
 from wane.experiments.common.maps import heat_map
 from wane.experiments.contract import Claim, Experiment, Finding, NotTested, Settings, Tables
+from wane.settings import Lambda, NotNegative, Probability, Range
 from wane.worlds.catalog import four_rooms
 from wane.worlds.world import World
 
@@ -33,35 +34,26 @@ COMPARED_VISITS = 1000
 class AnyDepletion(Settings):
     """What can be chosen."""
 
-    lam: float = 0.5
+    lam: Lambda = 0.5
     """Geometric: a visit leaves this fraction"""
-    full_visits: int = 3
+    full_visits: Annotated[int, Range(1, 1000)] = 3
     """FirstVisits: so many visits pay in full"""
-    k: float = 1.0
+    k: NotNegative = 1.0
     """Hyperbolic: 1 / (1 + k n)"""
-    p: float = 2.0
+    p: Annotated[float, Range(0.05, 1000)] = 2.0
     """PowerLaw: (1 + n)^(−p)"""
-    listed: tuple[float, ...] = (1.0, 0.8, 0.8, 0.2)
+    listed: tuple[NotNegative, ...] = (1.0, 0.8, 0.8, 0.2)
     """Listed: what the first visits pay"""
-    tail: float = 0.05
+    tail: NotNegative = 0.05
     """Listed: what all others pay"""
-    policy: int = 1
+    policy: Annotated[int, Range(0, 3, "a base policy of FourRooms")] = 1
     """which base policy of FourRooms is evaluated"""
-    slip: float = 0.2
+    slip: Probability = 0.2
     """chance of a random move, so that visits are a matter of chance"""
-    steps: int = 600
+    steps: Annotated[int, Range(1, 100_000)] = 600
     """after which the brute force stops"""
-    visits: int = 10
+    visits: Drawn = 10
     """the last visit that is drawn"""
-
-    MAY_BE_ZERO = ("policy",)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_slip(self.slip, may_be_zero=True)
-        if self.policy not in range(4):
-            raise ValueError(f"policy = {self.policy}: FourRooms has the base policies 0 to 3")
-        curves(self)
 
 
 def curves(settings: AnyDepletion) -> dict[str, Diminishing]:

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 
 from wane.depletion import Geometric
 from wane.experiments.common import plots
-from wane.experiments.common.checks import check_lambdas
+from wane.experiments.common.checks import Drawn, Lambdas
 from wane.experiments.contract import Claim, Experiment, Finding, Settings, Tables
 
 
@@ -16,14 +16,10 @@ from wane.experiments.contract import Claim, Experiment, Finding, Settings, Tabl
 class DiminishingSettings(Settings):
     """What can be chosen."""
 
-    lambdas: tuple[float, ...] = (0.0, 0.25, 0.5, 0.75, 1.0)
+    lambdas: Lambdas = (0.0, 0.25, 0.5, 0.75, 1.0)
     """the fractions of a reward that a visit leaves"""
-    visits: int = 10
+    visits: Drawn = 10
     """the last visit that is drawn"""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_lambdas(self.lambdas)
 
 
 def fixed(settings: DiminishingSettings) -> Tables:

@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 
 from wane.exact.bellman import iterate
 from wane.experiments.common import plots
-from wane.experiments.common.checks import check_lambdas, check_slip, slip_name
+from wane.experiments.common.checks import Lambdas, Slip, Tolerance, slip_name
 from wane.experiments.contract import Claim, Experiment, Finding, NotTested, Settings, Tables
 from wane.worlds.catalog import four_rooms
 
@@ -27,24 +27,20 @@ RUN = ["slip", "policy", "lam"]
 class DPConvergence(Settings):
     """What can be chosen."""
 
-    lambdas: tuple[float, ...] = (0.0, 0.5, 1.0)
+    lambdas: Lambdas = (0.0, 0.5, 1.0)
     """the λ's whose representations are computed"""
-    slip: float = 0.2
+    slip: Slip = 0.2
     """chance of a random move in the noisy world"""
-    tolerance: float = 0.05
+    tolerance: Tolerance = 0.05
     """Bellman error at which the paper stops, and at which sweeps are counted"""
-    until: float = 1e-6
+    until: Tolerance = 1e-6
     """Bellman error to which the curves are drawn"""
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_lambdas(self.lambdas)
-        check_slip(self.slip)
-        if not 0 < self.until <= self.tolerance:
-            raise ValueError(
-                f"until = {self.until:g} must be above 0 and not above tolerance = {self.tolerance:g}, so that the "
-                "curves are drawn at least that far"
-            )
+    def rules(self) -> None:
+        """Raises SettingError if the curves would end before the tolerance at which sweeps are counted."""
+        super().rules()
+        needed = f"at most {self.tolerance:g}, the tolerance, is needed, so that the curves are drawn at least that far"
+        self.require(self.until <= self.tolerance, "until", needed)
 
 
 def fixed(settings: DPConvergence) -> Tables:

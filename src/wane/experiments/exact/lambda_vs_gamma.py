@@ -18,6 +18,7 @@ behind a Bellman error of the same size.
 """
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 import pandas as pd
@@ -29,46 +30,43 @@ from scipy import sparse
 from wane.depletion import Geometric
 from wane.exact.representations import representation
 from wane.experiments.common import plots
-from wane.experiments.common.checks import check_lambdas, check_slip, slip_name
+from wane.experiments.common.checks import Lambdas, Slip, Tolerance, slip_name
 from wane.experiments.contract import Claim, Experiment, Finding, NotTested, Settings, Tables
+from wane.settings import DISTINCT, Lambda, Range
 from wane.worlds.catalog import four_rooms
 
 Errors = Float[np.ndarray, "sweeps lams"]
+
+BelowOne = Annotated[float, Range(0, 0.9999, "a discount", above=True)]
+"""A discount with which iterations end soon."""
 
 
 @dataclass(frozen=True)
 class LambdaVsGamma(Settings):
     """What can be chosen."""
 
-    discounts: tuple[float, ...] = (0.9, 0.95, 0.97, 0.99)
+    discounts: Annotated[tuple[BelowOne, ...], DISTINCT] = (0.9, 0.95, 0.97, 0.99)
     """the γ's that are compared"""
-    lambdas: tuple[float, ...] = (0.0, 0.25, 0.5, 0.75, 1.0)
+    lambdas: Lambdas = (0.0, 0.25, 0.5, 0.75, 1.0)
     """the λ's that are compared"""
-    near: tuple[float, float] = (0.97, 1.0)
+    near: tuple[BelowOne, Lambda] = (0.97, 1.0)
     """γ and λ of the agent to beat, of those above"""
-    far: tuple[float, float] = (0.99, 0.5)
+    far: tuple[BelowOne, Lambda] = (0.99, 0.5)
     """γ and λ of an agent that looks farther ahead"""
-    slip: float = 0.2
+    slip: Slip = 0.2
     """chance of a random move in the noisy world"""
-    coarse: float = 0.05
+    coarse: Tolerance = 0.05
     """tolerance at which the paper stops"""
-    fine: float = 1e-6
+    fine: Tolerance = 1e-6
     """a tolerance at which the rate decides"""
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_slip(self.slip)
-        check_lambdas(self.lambdas)
-        self.require(
-            0 < min(self.discounts) <= max(self.discounts) < 1 and len(set(self.discounts)) == len(self.discounts),
-            f"discounts = {self.discounts} must lie above 0 and below 1, each given once",
-        )
-        self.require(
-            0 < self.fine <= self.coarse, f"fine = {self.fine:g} must be above 0 and not above coarse = {self.coarse:g}"
-        )
+    def rules(self) -> None:
+        """Raises SettingError if the tolerances are in the wrong order, or if an agent to compare is not run."""
+        super().rules()
+        self.require(self.fine <= self.coarse, "fine", f"at most {self.coarse:g} is needed, as coarse is")
         for name, (discount, lam) in (("near", self.near), ("far", self.far)):
-            if discount not in self.discounts or lam not in self.lambdas:
-                raise ValueError(f"{name} = ({discount:g}, {lam:g}): add it to the discounts and the lambdas")
+            run = discount in self.discounts and lam in self.lambdas
+            self.require(run, name, "one of the discounts and one of the lambdas are needed; or add it to them")
 
 
 def fixed(settings: LambdaVsGamma) -> Tables:

@@ -12,6 +12,7 @@ so one solve gives every N. Its distance from the SR is F R^N / (1 − R), which
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 import pandas as pd
@@ -29,6 +30,7 @@ from wane.exact.representations import (
 from wane.experiments.common import plots
 from wane.experiments.common.maps import heat_map
 from wane.experiments.contract import Claim, Experiment, Finding, Settings, Tables
+from wane.settings import DISTINCT, Range
 from wane.worlds.catalog import grid_6x6
 
 ROUNDING = 1e-9
@@ -43,15 +45,15 @@ Matrices = Float[np.ndarray, "visits states states"]
 class NOccupancy(Settings):
     """What can be chosen."""
 
-    most: int = 12
+    most: Annotated[int, Range(2, 1000)] = 12
     """the largest N"""
-    maps: tuple[int, ...] = (1, 3)
+    maps: Annotated[tuple[Annotated[int, Range(1, 1000)], ...], DISTINCT] = (1, 3)
     """N's that are drawn as maps, beside the SR"""
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not 1 <= min(self.maps) <= max(self.maps) <= self.most or self.most < 2:
-            raise ValueError(f"maps = {self.maps} must lie between 1 and most = {self.most}, which is 2 or more")
+    def rules(self) -> None:
+        """Raises SettingError if a map is to be drawn that is not computed."""
+        super().rules()
+        self.require(max(self.maps) <= self.most, "maps", f"numbers of at most {self.most} are needed, as most is")
 
 
 def kernel() -> Matrix:

@@ -12,6 +12,7 @@ over every path of a short random walk.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 import jax
 import numpy as np
@@ -23,40 +24,55 @@ from matplotlib.figure import Figure
 from wane.depletion import Depletion
 from wane.exact.representations import representation
 from wane.experiments.common import plots
+from wane.experiments.common.checks import Drawn
 from wane.experiments.contract import Claim, Experiment, Finding, NotTested, Settings, Tables
 from wane.regrowth import EligibilityTrace, TimeElapsed, TotalTime
+from wane.settings import Lambda, Range, SettingError
 from wane.worlds.catalog import corridor
 
 SCHEMES = ELAPSED, TRACE, TOTAL = ("time elapsed", "eligibility trace", "total time")
 REWARD, REPRESENTATION = "reward", "representation"
+
+SITE = 1
+"""The second cell of the corridor."""
+LARGEST = 690.0
+"""The logarithm of the largest numbers."""
 
 
 @dataclass(frozen=True)
 class Replenishing(Settings):
     """What can be chosen."""
 
-    visits: tuple[int, ...] = (2, 5)
+    visits: tuple[Annotated[int, Range(0, 10_000)], ...] = (2, 5)
     """steps at which the site is visited"""
-    steps: int = 12
+    steps: Drawn = 12
     """the last step that is drawn"""
-    lam: float = 0.5
+    lam: Lambda = 0.5
     """λ of the time-elapsed reward"""
-    trace: tuple[float, float] = (0.5, 0.5)
+    trace: tuple[Lambda, Lambda] = (0.5, 0.5)
     """λ_d and λ_r of the eligibility trace"""
-    total: tuple[float, float] = (0.5, 0.9)
+    total: tuple[Lambda, Annotated[float, Range(0.001, 1, "a λ")]] = (0.5, 0.9)
     """λ_d and λ_r of the total-time reward"""
-    discount: float = 0.5
+    discount: Annotated[float, Range(0, 0.99, "a discount")] = 0.5
     """γ of the walk whose every path is added up"""
-    length: int = 16
-    """steps of these paths"""
+    length: Annotated[int, Range(1, 22)] = 16
+    """steps of these paths: 2²² paths can be walked, but not many more"""
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not 0 <= min(self.visits) <= max(self.visits) < self.steps or sorted(set(self.visits)) != list(self.visits):
-            raise ValueError(f"visits = {self.visits} must rise and lie from 0 to below steps = {self.steps}")
-        if not 1 <= self.length <= 22:
-            raise ValueError(f"length = {self.length}: every path of 1 to 22 steps can be walked, but not of more")
-        schemes(self)
+    def rules(self) -> None:
+        """Raises SettingError unless visits rise and come before the last step, and the total-time reward is finite."""
+        super().rules()
+        rising = sorted(set(self.visits)) == list(self.visits)
+        self.require(rising, "visits", "rising numbers are needed, each given once")
+        needed = f"at least {self.visits[-1] + 1} is needed, because the last visit is at step {self.visits[-1]}"
+        self.require(self.visits[-1] < self.steps, "steps", needed)
+        largest = 1 + int(LARGEST / -np.log(self.total[1])) if self.total[1] < 1 else self.steps
+        needed = f"at most {largest} is needed, because the total-time reward grows too large for a number in more"
+        self.require(self.steps <= largest, "steps", needed)
+        try:
+            exact_values(self, TotalTime(*self.total))
+        except ValueError as error:
+            needed = f"a λ_r nearer to 1 is needed, because {error}"
+            raise SettingError("total", self.total, needed) from None
 
 
 def schemes(settings: Replenishing) -> dict[tuple[str, str], Depletion]:
@@ -105,24 +121,29 @@ def formula(settings: Replenishing, scheme: str, form: str, t: int) -> float:
     return drop**n * regrow ** (n - t if form == REWARD else t - n)
 
 
+def exact_values(settings: Replenishing, depletion: Depletion) -> Float[np.ndarray, " states"]:
+    """Φ(s, site) from every state of the walk. Raises ValueError if it is infinite."""
+    next_states = corridor(4).map.next_states()[:, [3, 1]]
+    kernel = np.eye(len(next_states))[next_states].mean(1)
+    return np.asarray(representation(kernel, depletion, discount=settings.discount, sites=[SITE]).matrix)[:, 0]
+
+
 def walk_values(settings: Replenishing, depletion: Depletion) -> pd.DataFrame:
     """Φ(s, site) from every state of a walk, exactly and summed over every path.
 
     `longer_paths` bounds what paths of more than `length` steps would add. The walk goes left or right along a corridor
     of four cells, each with probability ½, and stays where there is a wall. The site is its second cell.
     """
-    world, site = corridor(4), 1
-    next_states = world.map.next_states()[:, [3, 1]]
-    kernel = (np.eye(world.n_states)[next_states[:, 0]] + np.eye(world.n_states)[next_states[:, 1]]) / 2
-    exact = np.asarray(representation(kernel, depletion, discount=settings.discount, sites=[site]).matrix)[:, 0]
+    next_states = corridor(4).map.next_states()[:, [3, 1]]
     # The bits of 0, 1, …, 2^length − 1 are all sequences of turns, one in each column.
     turns = (np.arange(2**settings.length) >> np.arange(settings.length)[:, None]) & 1
-    starts = np.arange(world.n_states)
-    sums = [_sum_over_paths(next_states, int(s), turns, depletion, site, settings.discount) for s in starts]
+    starts = np.arange(len(next_states))
+    sums = [_sum_over_paths(next_states, int(s), turns, depletion, SITE, settings.discount) for s in starts]
     growth = max(float(depletion.growth), 1.0) if isinstance(depletion, TotalTime) else 1.0
     largest = 1.0 if isinstance(depletion, TotalTime) else depletion.bound
     rate = settings.discount * growth
     bound = largest * rate**settings.length / (1 - rate) if rate < 1 else np.inf
+    exact = exact_values(settings, depletion)
     return pd.DataFrame({"state": starts, "value": exact, "path_sum": sums, "longer_paths": bound})
 
 

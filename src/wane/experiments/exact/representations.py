@@ -8,6 +8,7 @@ of which only the first is known. The other two are ours: one walks to g and one
 """
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 import pandas as pd
@@ -19,9 +20,10 @@ from scipy import sparse
 from wane.depletion import Geometric
 from wane.exact.representations import representation
 from wane.experiments.common import plots
-from wane.experiments.common.checks import check_lambdas
+from wane.experiments.common.checks import Lambdas
 from wane.experiments.common.maps import heat_map
 from wane.experiments.contract import Claim, Experiment, Finding, Settings, Tables
+from wane.settings import Range
 from wane.worlds import draw as pictures
 from wane.worlds.catalog import grid_6x6, shortest_paths
 
@@ -33,16 +35,10 @@ PAPERS, TO_G, RANDOM = "π₁, the paper's", "a walk to g", "a random walk"
 class Representations(Settings):
     """What can be chosen."""
 
-    lambdas: tuple[float, ...] = (0.0, 0.5, 1.0)
+    lambdas: Lambdas = (0.0, 0.5, 1.0)
     """drawn as maps and as matrices"""
-    points: int = 21
+    points: Annotated[int, Range(2, 10_000)] = 21
     """λ's from 0 to 1 along which Φ is followed"""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_lambdas(self.lambdas)
-        if self.points < 2:
-            raise ValueError(f"points = {self.points}: it takes 2 or more to go from λ = 0 to λ = 1")
 
 
 def policies() -> dict[str, Shaped[np.ndarray, "states *actions"]]:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -26,9 +26,11 @@ from wane.agents.forward_backward import Params
 from wane.agents.planner import follow, plan
 from wane.depletion import Geometric
 from wane.experiments.common import episodes, plots
+from wane.experiments.common.checks import Lambdas
 from wane.experiments.contract import Claim, Experiment, Finding, Loop, Tables, seed_keys
 from wane.experiments.networks import training
 from wane.experiments.networks.training import Training, require_data
+from wane.settings import Count, Positive, Range
 from wane.types import Scalar
 from wane.worlds import draw as maps
 from wane.worlds.catalog import asymmetric
@@ -46,20 +48,20 @@ class Asymmetric(Training):
 
     SET_BY_EXPERIMENT: ClassVar[Mapping[str, str]] = {"agent.lam": "lambdas"} | training.PLAIN_TRAINING
 
-    seeds: int = 3
+    seeds: Count = 3
     """independent repetitions, numbered from 0"""
-    lambdas: tuple[float, ...] = (LASTING, QUICKLY_GONE)
+    lambdas: Lambdas = (LASTING, QUICKLY_GONE)
     """λ that agents are trained for and that is true where they act"""
-    factors: tuple[float, ...] = (PLAIN, 10.0, 100.0)
+    factors: tuple[Positive, ...] = (PLAIN, 10.0, 100.0)
     """factors of the rewards in z_R: the larger, the sharper the policy π_z; the paper has 1"""
-    tolerance: float = 0.1
+    tolerance: Annotated[float, Range(1e-6, 1_000_000)] = 0.1
     """what the optimum may be off by"""
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def rules(self) -> None:
+        """Raises SettingError if values are alike, or if Φ would be infinite."""
+        super().rules()
         self.require_distinct("lambdas", "factors")
-        self.require_lambdas("lambdas", self.lambdas, [self.agent.discount])
-        self.require(self.tolerance > 0, "tolerance must be above 0")
+        self.require_finite("lambdas", self.lambdas, [self.agent.discount])
 
 
 def make_world(settings: Asymmetric, lam: Scalar, **changes: Any) -> World:

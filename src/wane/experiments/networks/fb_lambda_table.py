@@ -24,11 +24,13 @@ from wane.agents.common.rollout import play
 from wane.agents.forward_backward import Params, State, Tasks
 from wane.depletion import Geometric
 from wane.experiments.common import episodes, plots
+from wane.experiments.common.checks import Lambdas
 from wane.experiments.common.statistics import paired_difference
 from wane.experiments.common.tables import frame
 from wane.experiments.contract import Claim, Experiment, Finding, Loop, Tables, seed_keys
 from wane.experiments.networks import training
 from wane.experiments.networks.training import Training, require_data
+from wane.settings import Count
 from wane.types import Scalar
 from wane.worlds.world import World
 
@@ -42,26 +44,26 @@ class LambdaTable(Training):
 
     SET_BY_EXPERIMENT: ClassVar[Mapping[str, str]] = {"agent.lam": "agents"} | training.PLAIN_TRAINING
 
-    seeds: int = 6
+    seeds: Count = 6
     """independent repetitions, numbered from 0"""
-    agents: tuple[float, ...] = (0.5, 1.0)
+    agents: Lambdas = (0.5, 1.0)
     """λ that agents are trained for"""
-    worlds: tuple[float, ...] = (0.5, 1.0)
+    worlds: Lambdas = (0.5, 1.0)
     """true λ of the worlds that they are tested in"""
-    goals: int = 2
+    goals: training.Goals = 2
     """random unit rewards of an episode"""
-    episodes: int = 10
+    episodes: Count = 10
     """test episodes of each run after each epoch"""
-    final_episodes: int = 300
+    final_episodes: Count = 300
     """test episodes of each run at the end"""
-    solved_tasks: int = 20
+    solved_tasks: Count = 20
     """of those, tasks whose optimum is computed"""
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def rules(self) -> None:
+        """Raises SettingError if values are alike, or if Φ would be infinite."""
+        super().rules()
         self.require_distinct("agents", "worlds")
-        self.require_lambdas("agents", self.agents, [self.agent.discount])
-        self.require_lambdas("worlds", self.worlds, [])
+        self.require_finite("agents", self.agents, [self.agent.discount])
 
 
 def true_world(settings: LambdaTable, lam: Scalar) -> World:

@@ -29,6 +29,7 @@ from wane.experiments.common.tables import frame
 from wane.experiments.contract import Claim, Experiment, Finding, Loop, Tables, seed_keys
 from wane.experiments.networks import training
 from wane.experiments.networks.training import Training, require_data
+from wane.settings import Count, Lambda
 from wane.worlds.world import World
 
 LEARNS, KEEPS = "learns λ", "keeps λ = 1"
@@ -50,26 +51,24 @@ class LearnLambda(Training):
         "agent.condition": "the experiment to fb-zero-shot",
     }
 
-    seeds: int = 6
+    seeds: Count = 6
     """independent repetitions, numbered from 0"""
-    lam: float = 0.5
+    lam: Lambda = 0.5
     """the true λ"""
-    goals: int = 2
+    goals: training.Goals = 2
     """random unit rewards of an episode"""
-    episodes: int = 10
+    episodes: Count = 10
     """test episodes of each run after each epoch"""
-    final_episodes: int = 300
+    final_episodes: Count = 300
     """test episodes of each run at the end"""
-    observed_episodes: int = 10_000
+    observed_episodes: Count = 10_000
     """random episodes from which the closed forms estimate λ"""
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.require_lambdas("lam", [self.lam], [])
-        self.require(
-            self.agent.discount < 1,
-            "agent.discount must be below 1: agents start from λ = 1, for which Φ is infinite without discounting",
-        )
+    def rules(self) -> None:
+        """Raises SettingError if Φ would be infinite."""
+        super().rules()
+        needed = "a discount below 1 is needed, because agents start from λ = 1, for which Φ is infinite without it"
+        self.require(self.agent.discount < 1, "agent.discount", needed)
 
 
 def make_world(settings: LearnLambda, **changes: Any) -> World:

@@ -24,11 +24,13 @@ from wane.agents.forward_backward import Config, Params, Tasks
 from wane.agents.forward_backward.acting import conditioned_policy, equivalent_policy
 from wane.depletion import Geometric
 from wane.experiments.common import plots
+from wane.experiments.common.checks import Lambdas
 from wane.experiments.common.statistics import paired_difference
 from wane.experiments.common.tables import frame
 from wane.experiments.contract import Claim, Experiment, Finding, Loop, Tables, seed_keys
 from wane.experiments.networks import training
 from wane.experiments.networks.training import Training, label, require_data
+from wane.settings import Count, Share
 from wane.worlds.world import World
 
 TRAINED, CONDITIONED, EQUIVALENT = "trained for it", "conditioned on λ", "λ = 1, equivalent rewards"
@@ -46,22 +48,22 @@ class ZeroShot(Training):
         "agent.condition": "nothing (models with and without λ as an input are both trained)",
     }
 
-    lambdas: tuple[float, ...] = (0.0, 0.25, 0.5, 0.75, 1.0)
+    lambdas: Lambdas = (0.0, 0.25, 0.5, 0.75, 1.0)
     """λ of worlds where it is the same everywhere; the last must be 1"""
-    lasting: float = 0.5
+    lasting: Share = 0.5
     """share of states whose reward lasts in the mixed world; elsewhere it is gone at the first visit"""
-    goals: int = 2
+    goals: training.Goals = 2
     """random unit rewards of an episode"""
-    episodes: int = 500
+    episodes: Count = 500
     """test episodes of each run in each world"""
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        last = self.lambdas[-1]
-        self.require(last == 1, f"lambdas must end with 1, the λ of the model that knows nothing of λ, got {last}")
+    def rules(self) -> None:
+        """Raises SettingError unless the last λ is 1, all are different, and Φ is finite for them."""
+        super().rules()
+        needed = "a 1 is needed at the end, the λ of the model that knows nothing of λ"
+        self.require(self.lambdas[-1] == 1, "lambdas", needed)
         self.require_distinct("lambdas")
-        self.require_lambdas("lambdas", self.lambdas, [self.agent.discount])
-        self.require(self.lasting <= 1, f"lasting is a share, from 0 to 1, got {self.lasting}")
+        self.require_finite("lambdas", self.lambdas, [self.agent.discount])
 
     @property
     def names(self) -> list[str]:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import jax
 import jax.numpy as jnp
@@ -33,6 +33,7 @@ from wane.experiments.common.tables import frame
 from wane.experiments.contract import Claim, Experiment, Finding, Loop, Tables, seed_keys
 from wane.experiments.networks import training
 from wane.experiments.networks.training import Training, require_data
+from wane.settings import DISTINCT, Count, Lambda, Range
 from wane.worlds.catalog import patches
 from wane.worlds.world import World
 
@@ -50,24 +51,24 @@ class MVT(Training):
         "agent.discount": "discounts",
     }
 
-    seeds: int = 3
+    seeds: Count = 3
     """independent repetitions, numbered from 0"""
-    distances: tuple[int, ...] = (2, 4, 6)
+    distances: Annotated[tuple[Annotated[int, Range(1, 6)], ...], DISTINCT] = (2, 4, 6)
     """steps between patches"""
-    discounts: tuple[float, ...] = (0.99, 1.0)
+    discounts: Annotated[tuple[Annotated[float, Range(0, 1, "a discount", above=True)], ...], DISTINCT] = (0.99, 1.0)
     """γ of the agents, of the returns and of the theorem"""
-    lam: float = 0.5
+    lam: Lambda = 0.5
     """λ of the patches, and as the agent believes"""
-    timings: tuple[Timing, ...] = ("departure", "arrival")
+    timings: Annotated[tuple[Timing, ...], DISTINCT] = ("departure", "arrival")
     """when a step pays: for the state it leaves, as the paper's Algorithm 3 reads, or for the one it enters"""
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.require_distinct("distances", "discounts", "timings")
-        self.require_lambdas("lam", [self.lam], self.discounts)
-        for distance, discount, timing in self.worlds():
-            make_world(self, distance, discount, timing)
-        self.require(self.agent.horizon > 1, "agent.horizon must be 2 or more: one step leaves nothing to decide")
+    def rules(self) -> None:
+        """Raises SettingError if discounts are alike, if Φ would be infinite, or if an episode is one step."""
+        super().rules()
+        self.require_distinct("discounts")
+        self.require_finite("lam", [self.lam], self.discounts)
+        needed = "at least 2 is needed, because one step leaves nothing to decide"
+        self.require(self.agent.horizon > 1, "agent.horizon", needed)
 
     def worlds(self) -> Iterator[tuple[int, float, Timing]]:
         """The worlds in which agents act: a distance, a discount and a timing."""

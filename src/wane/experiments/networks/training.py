@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import jax
 import jax.numpy as jnp
@@ -13,8 +13,8 @@ from jaxtyping import Array, Float
 from wane.agents import forward_backward
 from wane.agents.forward_backward import Config, Params, Schedule, State
 from wane.agents.trained import Trained
-from wane.experiments.common.checks import check_lambdas
-from wane.experiments.contract import Loop, NotTested, Seeded, flat
+from wane.experiments.contract import Loop, NotTested, Seeded
+from wane.settings import Range
 from wane.types import Integer
 from wane.worlds.catalog import four_rooms
 from wane.worlds.world import World
@@ -43,6 +43,10 @@ PLAIN_TRAINING: dict[str, str] = {
 """Settings of agents that learn λ or take it as an input. Experiments with plain agents refuse them."""
 
 
+Goals = Annotated[int, Range(1, 68)]
+"""A number of rewarded states. FourRooms has 68 states."""
+
+
 @dataclass(frozen=True)
 class Training(Seeded):
     """Settings of an experiment that trains λO-FB."""
@@ -50,35 +54,19 @@ class Training(Seeded):
     agent: Config = PAPER
     """the settings of λO-FB"""
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for name, value in flat(self.agent, "agent.").items():
-            lowest = 0 if name == "agent.goals" else 1
-            whole = type(value) is not int or value >= lowest
-            self.require(whole, f"{name} is a whole number from {lowest} on, got {value}")
-            number = not isinstance(value, float) or 0 <= value < np.inf
-            self.require(number, f"{name} must be finite and not below 0, got {value}")
-        agent = self.agent
-        self.require(agent.polyak <= 1, f"agent.polyak is a share, from 0 to 1, got {agent.polyak}")
-        self.require(agent.temperature > 0, "agent.temperature must be above 0")
-        collected = agent.schedule.episodes * agent.horizon
-        self.require(
-            agent.memory >= collected,
-            f"agent.memory holds {agent.memory} transitions, but {collected} are collected at once: raise agent.memory",
-        )
-
     def require_distinct(self, *names: str) -> None:
-        """Raises ValueError if a setting lists two values that are written alike."""
+        """Raises SettingError if a setting lists two values that are written alike in tables and names of files."""
         for name in names:
             labels = [label(value) for value in getattr(self, name)]
-            self.require(len(set(labels)) == len(labels), f"{name} lists a value twice: {', '.join(labels)}")
+            twice = [each for i, each in enumerate(labels) if each in labels[:i]]
+            needed = f"different values are needed, but {''.join(twice[:1])} is given twice"
+            self.require(not twice, name, needed)
 
-    def require_lambdas(self, name: str, lambdas: Iterable[float], discounts: Iterable[float]) -> None:
-        """Raises ValueError unless each λ lies in [0, 1] and Φ is finite: λ = 1 needs a discount below 1."""
-        lambdas = tuple(lambdas)
-        check_lambdas(lambdas, name)
+    def require_finite(self, name: str, lambdas: Iterable[float], discounts: Iterable[float]) -> None:
+        """Raises SettingError if Φ is infinite for one of the λ: λ = 1 needs a discount below 1."""
         endless = any(lam == 1 for lam in lambdas) and any(discount == 1 for discount in discounts)
-        self.require(not endless, f"{name} holds λ = 1, for which Φ is infinite without discounting: discount below 1")
+        needed = "a λ below 1 is needed, because Φ is infinite without discounting; or choose a discount below 1"
+        self.require(not endless, name, needed)
 
 
 def label(value: Any) -> str:

@@ -13,7 +13,7 @@ is exact. With a wrong λ both methods converge to other values. The figure has 
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -28,9 +28,11 @@ from wane.depletion import Geometric
 from wane.exact.bellman import bellman_action_step
 from wane.exact.representations import representation
 from wane.experiments.common import beliefs, plots
+from wane.experiments.common.checks import Lambdas
 from wane.experiments.common.statistics import paired_difference
 from wane.experiments.common.tables import frame
 from wane.experiments.contract import Claim, Experiment, Finding, Loop, Seeded, Tables, seed_keys
+from wane.settings import Count, Lambda, Range
 from wane.types import AnyArray, Integer
 from wane.worlds import draw as maps
 from wane.worlds.catalog import grid_6x6
@@ -46,15 +48,15 @@ QValues = Float[np.ndarray, "states actions"]
 class PolicyEvaluation(Seeded):
     """Settings of policy evaluation."""
 
-    lambdas: tuple[float, ...] = (0.0, 0.5, 1.0)
+    lambdas: Lambdas = (0.0, 0.5, 1.0)
     """the agents' λ̂; the paper has ½ and 1"""
-    lam: float = 0.5
+    lam: Lambda = 0.5
     """the true λ"""
-    discount: float = 0.9
+    discount: Annotated[float, Range(0, 1, "a discount", below=True)] = 0.9
     """γ"""
-    sweeps: int = 100
+    sweeps: Count = 100
     """sweeps of dynamic programming; the paper stops at a Bellman error of 0.05, after about 30"""
-    horizon: int = 10
+    horizon: Count = 10
     """steps of an episode of TD; the released settings have 20"""
     agent: td.Config = field(default_factory=td.Config)
     """the agents that learn; episodes start in every cell in turn"""
@@ -65,16 +67,17 @@ class PolicyEvaluation(Seeded):
         "agent.discount": "discount",
     }
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        beliefs.check_beliefs("lambdas", self.lambdas, self.lam)
-        self.require(self.discount < 1, "discount = 1: the sum of all rewards need not be finite, choose one below 1")
-        episodes = self.agent.episodes
-        self.require(episodes >= 100, f"agent.episodes = {episodes}: the last tenth of 100 or more is judged")
+    def rules(self) -> None:
+        """Raises SettingError if there are too few episodes, or if TD would learn something else."""
+        super().rules()
+        least = CHUNKS * RECORDED
+        needed = f"at least {least} is needed, because every tenth error of the last tenth of them is judged"
+        self.require(self.agent.episodes >= least, "agent.episodes", needed)
         for name, only in (("policy", 0), ("form", "state-action"), ("sites", None)):
             given = getattr(self.agent, name)
             same = given is None if only is None else np.ndim(given) == 0 and given == only
-            self.require(same, f"agent.{name} must be {only!r}: the error is that of Q for the grid's own policy")
+            needed = f"{only!r} is needed, because the error is that of Q for the grid's own policy"
+            self.require(same, f"agent.{name}", needed)
 
     @property
     def world(self) -> World:

@@ -14,7 +14,7 @@ per cent of the optimum.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import jax
 import numpy as np
@@ -31,6 +31,7 @@ from wane.experiments.common import beliefs, composing, learning, plots
 from wane.experiments.common.statistics import paired_difference
 from wane.experiments.common.tables import frame
 from wane.experiments.contract import Claim, Experiment, Finding, Loop, NotTested, Seeded, Tables
+from wane.settings import Count, Discount, Lambda, Range
 from wane.worlds.world import World
 
 PAPERS, ARRIVAL, FORGETFUL = "GPI (the paper's)", "GPI, on arrival", "GPI, nothing looked up"
@@ -42,23 +43,27 @@ PLANNERS = (PAPERS, ARRIVAL, FORGETFUL, ITERATED)
 class Regret(Seeded):
     """Settings of the comparison."""
 
-    seeds: int = 16
+    seeds: Count = 16
     """runs of Qλ-learning"""
-    planned: int = 21
+    planned: Annotated[int, Range(1, 1001)] = 21
     """beliefs λ̂ from 0 to 1 of the agents that plan"""
-    learned: int = 11
+    learned: Annotated[int, Range(1, 1001)] = 11
     """beliefs λ̂ from 0 to 1 of the agents that learn"""
-    lam: float = 0.5
+    lam: Lambda = 0.5
     """the true λ"""
-    discount: float = 0.95
+    discount: Discount = 0.95
     """γ of TwoRooms; FourRooms has 0.97"""
     agent: q_lambda.Config = field(default_factory=q_lambda.Config)
     """the agents that learn"""
 
     SET_BY_EXPERIMENT: ClassVar[Mapping[str, str]] = {"agent.lam": "learned", "agent.discount": "discount"}
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def rules(self) -> None:
+        """Raises SettingError if the agents that learn cannot be judged, or if the optimum cannot be computed."""
+        super().rules()
+        highest = learning.HIGHEST_LAM
+        needed = f"at most {highest}, or 1, is needed, because too many visits count in the optimum with another λ"
+        self.require(learning.has_optimum(self.lam), "lam", needed)
         _ = self.learning
 
     @property

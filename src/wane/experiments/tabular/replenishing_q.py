@@ -7,15 +7,16 @@ from wane.experiments.common.learning import Learning, draw, films, seeded
 from wane.experiments.common.learning_claims import CLAIMS
 from wane.experiments.contract import Experiment
 from wane.regrowth import TimeElapsed
+from wane.settings import Count, Positive
 
 
 @dataclass(frozen=True)
 class ReplenishingQ(Learning):
     """Settings of learning where rewards grow back."""
 
-    seeds: int = 5
+    seeds: Count = 5
     """independent repetitions, numbered from 0"""
-    rate: float = 0.1
+    rate: Positive = 0.1
     """how fast rewards grow back"""
 
     @property

@@ -9,7 +9,7 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import jax
 import numpy as np
@@ -21,6 +21,7 @@ from wane.agents.planner import plan
 from wane.depletion import Geometric
 from wane.experiments.common import episodes, plots
 from wane.experiments.contract import Claim, Experiment, Finding, NotTested, Settings, Tables
+from wane.settings import Range
 from wane.worlds.catalog import toy
 from wane.worlds.world import World
 
@@ -32,14 +33,16 @@ BELIEFS = {"SR (λ = 1)": (1.0, 1.0), "correct λ": (0.0, 1.0)}
 class Toy(Settings):
     """Settings of the toy."""
 
-    horizon: int = 10
+    horizon: Annotated[int, Range(1, 1000)] = 10
     """steps of an episode"""
     agent: gpi.Config = field(default_factory=gpi.Config)
     """both agents"""
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.require(self.agent.depletion is None, "agent.depletion cannot be set: the two agents differ by it alone")
+    def rules(self) -> None:
+        """Raises SettingError if both agents are to believe the same."""
+        super().rules()
+        needed = "None is needed, because the two agents differ by their beliefs alone"
+        self.require(self.agent.depletion is None, "agent.depletion", needed)
 
     @property
     def world(self) -> World:

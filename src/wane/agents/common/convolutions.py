@@ -1,0 +1,85 @@
+"""The network of the paper's pixel experiments, as an Equinox module whose leaves are all arrays.
+
+    bytes / 255 → convolutions (3 × 3, then ReLU) → flat → LayerNorm → tanh → fully connected layers (ReLU between)
+
+Pictures have their channels last. A convolution is written as a product of its 9 shifted pictures with the weights. On
+a CPU this is twice as fast as XLA's convolution. On a GPU it makes no difference for one network, but `vmap` over many
+networks stays a batched product: twelve networks take 0.33 ms a step each on an H200, one after the other 0.59 ms, and
+as XLA's grouped convolution 1.1 ms.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from wane.agents.common.networks import MLP, make_mlp
+
+WIDTH = 3
+"""The width of every filter."""
+
+
+class Convolution(eqx.Module):
+    """A convolution with 3 × 3 filters, without padding."""
+
+    weight: Float[Array, "*runs 3 3 inputs outputs"]
+    bias: Float[Array, "*runs outputs"]
+    stride: int = eqx.field(static=True)
+
+    def __call__(self, x: Float[Array, "batch height width inputs"]) -> Float[Array, "batch rows columns outputs"]:
+        rows, columns = (self.stride * (output_size(size, self.stride) - 1) + 1 for size in x.shape[1:3])
+        shifted = [
+            x[:, i : i + rows : self.stride, j : j + columns : self.stride] for i in range(WIDTH) for j in range(WIDTH)
+        ]
+        return jnp.concatenate(shifted, -1) @ self.weight.reshape(-1, self.weight.shape[-1]) + self.bias
+
+
+class ConvolutionalNetwork(eqx.Module):
+    """Stacked greyscale pictures (…, height, width, frames) of bytes to numbers."""
+
+    convolutions: tuple[Convolution, ...]
+    scale: Float[Array, "*runs flat"]
+    offset: Float[Array, "*runs flat"]
+    dense: MLP
+
+    def __call__(self, pictures: Any) -> Float[Array, "*batch outputs"]:
+        batch = pictures.shape[:-3]
+        x = pictures.reshape(-1, *pictures.shape[-3:]).astype(self.scale.dtype) / 255
+        for layer in self.convolutions:
+            x = jax.nn.relu(layer(x))
+        x = x.reshape(len(x), -1)
+        x = (x - x.mean(-1, keepdims=True)) * jax.lax.rsqrt(x.var(-1, keepdims=True) + 1e-5)
+        return self.dense(jnp.tanh(x * self.scale + self.offset)).reshape(*batch, -1)
+
+
+def output_size(size: int, stride: int) -> int:
+    """The height or width of what a convolution returns."""
+    return (size - WIDTH) // stride + 1
+
+
+def make_convolutional_network(
+    key: jax.Array, size: int, frames: int, channels: int, strides: Sequence[int], sizes: Sequence[int]
+) -> ConvolutionalNetwork:
+    """A random network for pictures of size × size pixels; `sizes` are those of the fully connected layers.
+
+    Weights are uniform in ±1/√(inputs of a filter). Raises ValueError if the pictures are too small for the strides.
+    """
+    layers, inputs, side = [], frames, size
+    for i, stride in enumerate(strides):
+        side = output_size(side, stride)
+        if side < 1:
+            raise ValueError(
+                f"pictures of {size} × {size} pixels are too small for convolutions with strides {strides}"
+            )
+        fan_in = WIDTH * WIDTH * inputs
+        draws = jax.random.uniform(jax.random.fold_in(key, i), (fan_in + 1, channels), minval=-1, maxval=1)
+        draws = draws / np.sqrt(fan_in)
+        layers.append(Convolution(draws[:-1].reshape(WIDTH, WIDTH, inputs, channels), draws[-1], int(stride)))
+        inputs = channels
+    flat = side * side * inputs
+    dense = make_mlp(key, [flat, *sizes], first=len(layers))
+    return ConvolutionalNetwork(tuple(layers), jnp.ones(flat), jnp.zeros(flat), dense)

@@ -1,0 +1,224 @@
+"""Data sets of what an agent sees along its way, with everything that repeats kept once.
+
+A view is what a network gets: the last pictures, stacked, in shades of grey, with black ones before the start of an
+episode; or a one-hot state. Where nothing is drawn at random most views repeat, and all pictures do. So a data set
+keeps each picture once, as bytes, and each view as the numbers of its pictures; each transition is kept once with the
+number of times that it occurred. A loss that is weighted by these counts is that of the whole data set.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int, UInt8
+
+from wane.agents.common.policy import sample_action
+from wane.mdp import check_policy
+from wane.settings import Checked, Range, require
+from wane.types import AnyArray
+from wane.worlds.observe import PICTURES, Pixels, make_observation
+from wane.worlds.world import World
+
+BRIGHTNESS = (0.299, 0.587, 0.114)
+"""What red, green and blue add to a shade of grey."""
+
+
+@dataclass(frozen=True)
+class Sight(Checked):
+    """What an agent sees."""
+
+    observation: str = "first-person:128:unfading"
+    """a picture, with its size and whether sites fade, or index, of which the agent sees a one-hot vector"""
+    frames: Annotated[int, Range(1, 100)] = 7
+    """pictures that are stacked, the present one included"""
+
+    def rules(self) -> None:
+        """Raises SettingError for an observation that no network takes."""
+        fine = self.observation == "index" or self.observation.split(":")[0] in PICTURES
+        names = f"index, {' or '.join(PICTURES)}"
+        require(fine, self, "observation", f"{names} is needed, because networks see one-hot states or pictures")
+
+    @property
+    def is_picture(self) -> bool:
+        """Whether the agent sees pictures."""
+        return self.observation != "index"
+
+    def shape(self, world: World) -> tuple[int, ...]:
+        """The shape of a view."""
+        if not self.is_picture:
+            return (world.n_states,)
+        frame = jax.eval_shape(self.view(world), 0, 0, jnp.ones(world.n_sites))
+        return (*frame.shape[:2], self.frames)
+
+    def view(self, world: World) -> Any:
+        """The function that draws pictures in a world."""
+        return make_observation(self.observation, world.map, world.sites)
+
+
+class Stacks(eqx.Module):
+    """Views as stacks of pictures. Picture 0 is black."""
+
+    frames: UInt8[Array, "pictures height width"]
+    stacks: Int[Array, "views frames"]
+
+    def __getitem__(self, index: Any) -> UInt8[Array, "*batch height width frames"]:
+        return jnp.moveaxis(self.frames[self.stacks[index]], -3, -1)
+
+    def __len__(self) -> int:
+        return len(self.stacks)
+
+
+class OneHots(eqx.Module):
+    """Views as one-hot states: view s is state s."""
+
+    n_states: int = eqx.field(static=True)
+
+    def __getitem__(self, index: Any) -> Float[Array, "*batch states"]:
+        return jax.nn.one_hot(index, self.n_states)
+
+    def __len__(self) -> int:
+        return self.n_states
+
+
+class Transitions(NamedTuple):
+    """Transitions of one policy, or of several along the first axis. Short lists are filled up with counts of 0."""
+
+    view: Int[Array, "*policies transitions"]
+    action: Int[Array, "*policies transitions"]
+    next_view: Int[Array, "*policies transitions"]
+    next_action: Int[Array, "*policies transitions"]
+    counts: Float[Array, "*policies transitions"]
+    """How often the transition occurred."""
+
+
+class Dataset(eqx.Module):
+    """What some policies experienced."""
+
+    views: Stacks | OneHots
+    cells: Int[Array, " views"]
+    """The state that each view was seen in."""
+    counts: Float[Array, " views"]
+    """How often each view was seen."""
+    seen: Int[Array, "policies trajectories moments"]
+    """The number of the view at every moment of the trajectories."""
+    actions: Int[Array, "policies trajectories moments"]
+    """The action at every moment."""
+    transitions: Transitions
+    n_steps: int = eqx.field(static=True)
+    """Transitions of each policy, repetitions included."""
+
+
+class Tracks(NamedTuple):
+    """Trajectories (policies, trajectories, moments)."""
+
+    cells: Int[AnyArray, "*batch moments"]
+    facings: Int[AnyArray, "*batch moments"]
+    worths: Float[AnyArray, "*batch moments sites"]
+    actions: Int[AnyArray, "*batch moments"]
+    """What was done at each moment."""
+    own_actions: Int[AnyArray, "*batch moments"]
+    """What the policy would do at each moment: something else after the first action and where the agent deviates."""
+
+
+def follow(key: jax.Array, world: World, policies: Sequence[Any], horizon: int, epsilon: float = 0.0) -> Tracks:
+    """Every policy from every start, after every first action, for so many moments: the paper's trajectories.
+
+    With probability `epsilon`, later actions are uniformly random ones too.
+    """
+    chances = [check_policy(policy, world.n_states, world.n_actions) for policy in policies]
+    chances = [each if each.ndim == 2 else np.eye(world.n_actions)[each] for each in chances]
+    cumulated = jnp.asarray(np.cumsum(np.stack(chances), -1))
+    starts, firsts = (part.ravel() for part in np.indices((world.n_states, world.n_actions)))
+    keys = jax.random.split(key, (len(policies), len(starts)))
+
+    def track(policy: Array, key: Array, start: Array, action: Array) -> Tracks:
+        def step(now: tuple[Any, Any], key: Array) -> tuple[Any, Tracks]:
+            state, action = now
+            worth = jnp.broadcast_to(world.depletion.worth(state.memory), (world.n_sites,))
+            step_key, draw_key = jax.random.split(key)
+            draws = jax.random.uniform(draw_key, (3,))
+            own = sample_action(policy[state.cell], draws[0])
+            random = jnp.floor(draws[2] * world.n_actions).astype(jnp.int32)
+            action = jnp.where(action >= 0, action, jnp.where(draws[1] < epsilon, random, own))
+            after = world.step(step_key, state, action)[1]
+            return (after, jnp.int32(-1)), Tracks(state.cell, state.facing, worth, action, own)
+
+        begin = world.begin(start)[1], action
+        return jax.lax.scan(step, begin, jax.random.split(key, horizon))[1]
+
+    together = jax.vmap(jax.vmap(track, (None, 0, 0, 0)), (0, 0, None, None))
+    tracks = jax.jit(together)(cumulated, keys, starts.astype(np.int32), firsts.astype(np.int32))
+    return Tracks(*map(np.asarray, tracks))
+
+
+def collect(
+    key: jax.Array, world: World, policies: Sequence[Any], horizon: int, sight: Sight, epsilon: float = 0.0
+) -> Dataset:
+    """The data set of `follow`, with everything that repeats kept once."""
+    return to_dataset(world, follow(key, world, policies, horizon, epsilon), sight)
+
+
+def to_dataset(world: World, tracks: Tracks, sight: Sight) -> Dataset:
+    """Trajectories as a data set."""
+    if sight.is_picture:
+        views, seen = _stacks(world, tracks, sight)
+        index, cells = np.unique(seen, return_index=True)
+        cells = tracks.cells.ravel()[cells[np.argsort(index)]]
+    else:
+        views, seen, cells = OneHots(world.n_states), tracks.cells, np.arange(world.n_states)
+    counts = np.bincount(seen.ravel(), minlength=len(views)).astype(float)
+    rows = np.stack([seen[..., :-1], tracks.actions[..., :-1], seen[..., 1:], tracks.own_actions[..., 1:]], -1)
+    rows = rows.reshape(len(rows), -1, 4)
+    moments = jnp.asarray(seen, jnp.int32), jnp.asarray(tracks.actions, jnp.int32)
+    return Dataset(
+        views, jnp.asarray(cells), jnp.asarray(counts, float), *moments, _count_transitions(rows), rows.shape[1]
+    )
+
+
+def _stacks(world: World, tracks: Tracks, sight: Sight) -> tuple[Stacks, Int[np.ndarray, "*batch moments"]]:
+    """All different views, and the number of the view at every moment."""
+    view = sight.view(world)
+    fades = not isinstance(view, Pixels) or view.fading
+    worths = tracks.worths if fades else np.ones_like(tracks.worths)
+    looks = np.concatenate([np.stack([tracks.cells, tracks.facings], -1), worths], -1)
+    unique, picture = np.unique(looks.reshape(-1, looks.shape[-1]), axis=0, return_inverse=True)
+    frames = _draw(view, unique)
+    # Picture 0 is the black one before the start, so all others move up by one.
+    picture = np.pad(picture.reshape(-1, tracks.cells.shape[-1]) + 1, ((0, 0), (sight.frames - 1, 0)))
+    windows = np.lib.stride_tricks.sliding_window_view(picture, sight.frames, axis=1)
+    stacks, seen = np.unique(windows.reshape(-1, sight.frames), axis=0, return_inverse=True)
+    return Stacks(jnp.asarray(frames), jnp.asarray(stacks, jnp.int32)), seen.reshape(tracks.cells.shape)
+
+
+def _draw(view: Any, looks: Float[np.ndarray, "pictures look"]) -> UInt8[np.ndarray, "pictures+1 height width"]:
+    """The pictures in shades of grey, after a black one."""
+
+    def one(look: Array) -> Array:
+        return grey(view(look[0].astype(jnp.int32), look[1].astype(jnp.int32), look[2:]))
+
+    drawn = np.asarray(jax.jit(lambda looks: jax.lax.map(one, looks, batch_size=64))(jnp.asarray(looks)))
+    return np.concatenate([np.zeros_like(drawn[:1]), drawn])
+
+
+def grey(picture: UInt8[Array, "height width 3"]) -> UInt8[Array, "height width"]:
+    """A picture in shades of grey."""
+    return jnp.round(picture.astype(jnp.float32) @ jnp.asarray(BRIGHTNESS, jnp.float32)).astype(jnp.uint8)
+
+
+def push(stack: UInt8[Array, "height width frames"], picture: UInt8[Array, "height width 3"]) -> UInt8[Array, "..."]:
+    """A stack after one more picture: the oldest one is dropped."""
+    return jnp.concatenate([stack[..., 1:], grey(picture)[..., None]], -1)
+
+
+def _count_transitions(rows: Int[np.ndarray, "policies steps 4"]) -> Transitions:
+    """The different transitions of every policy, and how often each occurred."""
+    found = [np.unique(each, axis=0, return_counts=True) for each in rows]
+    longest = max(len(counts) for _, counts in found)
+    filled = np.stack([np.pad(unique, ((0, longest - len(unique)), (0, 0)), mode="edge") for unique, _ in found])
+    counts = np.stack([np.pad(counts, (0, longest - len(counts))) for _, counts in found])
+    view, action, next_view, next_action = (jnp.asarray(filled[..., i], jnp.int32) for i in range(4))
+    return Transitions(view, action, next_view, next_action, jnp.asarray(counts, float))

@@ -1,0 +1,222 @@
+"""Fitted iteration (the paper's Algorithm 2), and TD along episodes.
+
+Fitted iteration k computes the targets of all transitions with network k − 1, and trains a fresh network on them for L
+epochs. Repeated transitions are weighted and not repeated, so an epoch has as many steps as there are different ones.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jaxtyping import Array, Float
+
+from wane.agents import laplacian
+from wane.agents.common.policy import Policy, sample_action, uniforms
+from wane.agents.common.rollout import discount_of, episode_numbers, play
+from wane.agents.common.views import Dataset, Transitions
+from wane.agents.lambda_features.config import Config
+from wane.agents.lambda_features.networks import (
+    Batch,
+    Params,
+    State,
+    feature_table,
+    fit_weights,
+    gradient_step,
+    init,
+    make_network,
+    projection,
+    targets,
+)
+from wane.exact.bellman import bellman_target
+from wane.mdp import check_policy
+from wane.types import Integer
+from wane.worlds.world import World
+
+AT_ONCE = 6
+"""Networks that a GPU trains at the same time: 0.44 ms a step each on an H200, and 9 GB for the paper's networks."""
+APART = 2**32 - 1
+"""Folded into a key, this number gives a key that no epoch and no iteration has."""
+
+
+class Info(NamedTuple):
+    """What training tells. The axes of the last two are policies and iterations (or episodes)."""
+
+    base_loss: Float[Array, " epochs"]
+    """The loss of the base features."""
+    loss: Float[Array, "policies iterations"]
+    """The mean loss of the last epoch of an iteration, or of an episode."""
+    measured: Any
+    """What `measure` made of the network after each of them."""
+
+
+def prepare(key: jax.Array, world: World, config: Config, data: Dataset) -> tuple[State, Float[Array, " epochs"]]:
+    """Random networks, base features that were trained on the data, and the weights of the rewards."""
+    state = init(key, world, config)
+    if config.features == "one-hot":
+        return with_base(state, state.params.base, world, data), jnp.zeros(0)
+    base, info = laplacian.train(key, world, config.base, data=data)
+    return with_base(state, base.params, world, data), info.loss
+
+
+def with_base(state: State, base: laplacian.Params, world: World, data: Dataset) -> State:
+    """The state with other base features, and with the weights of the rewards that belong to them."""
+    phi = all_features(base, data)
+    return state._replace(params=state.params._replace(base=base, weights=fit_weights(phi, data, world)))
+
+
+def all_features(base: laplacian.Params, data: Dataset) -> Float[Array, "views features"]:
+    """φ of all views."""
+    return laplacian.map_views(lambda views: laplacian.base_features(base, views), data.views)
+
+
+def fit_iteration(
+    key: jax.Array,
+    network: Any,
+    steps: Transitions,
+    phi: Float[Array, "views features"],
+    project: Float[Array, "features features"],
+    data: Dataset,
+    world: World,
+    config: Config,
+) -> tuple[Any, Float[Array, ""]]:
+    """One iteration for one policy: targets from `network`, then a network for them. Returns it and its last loss.
+
+    `steps` are the policy's transitions, `phi` the base features of all views, `project` is the A of the loss.
+    """
+    discount, total = discount_of(world, config), len(steps.view)
+    views_next = laplacian.map_views(lambda views: feature_table(network, views, world.n_actions), data.views)
+    y = bellman_target(views_next[steps.next_view, steps.next_action], phi[steps.view], config.lam, discount)
+    count = steps.counts / steps.counts.mean()
+    batches = -(-total // config.batch)
+    begin = make_network(jax.random.fold_in(key, 0), world, config) if config.fresh else network
+
+    def epoch(now: tuple[Any, Any], key: Array) -> tuple[Any, Array]:
+        order = jax.random.permutation(key, total)
+        # The last batch is filled up with transitions that have no weight in it.
+        weight = jnp.pad(count[order], (0, batches * config.batch - total)).reshape(batches, -1)
+        chosen = jnp.pad(order, (0, batches * config.batch - total)).reshape(batches, -1)
+
+        def step(now: tuple[Any, Any], batch: tuple[Array, Array]) -> tuple[Any, Array]:
+            index, weight = batch
+            sample = Batch(data.views[steps.view[index]], steps.action[index], y[index], weight)
+            network, optimiser, value = gradient_step(*now, sample, project, config.learning_rate, world.n_actions)
+            return (network, optimiser), value
+
+        now, losses = jax.lax.scan(step, now, (chosen, weight))
+        return now, losses.mean()
+
+    keys = jax.random.split(jax.random.fold_in(key, 1), config.epochs)
+    (fitted, _), losses = jax.lax.scan(epoch, (begin, optax.adam(config.learning_rate).init(begin)), keys)
+    return fitted, losses[-1]
+
+
+def many(function: Callable[[Any], Any], xs: Any, networks: int = 1) -> Any:
+    """A function of each entry of `xs`, which trains so many networks, applied to all entries.
+
+    On a GPU, up to AT_ONCE networks are trained at the same time. On a CPU they are trained one after the other, which
+    is faster there.
+    """
+    size = None if jax.default_backend() == "cpu" else max(1, AT_ONCE // networks)
+    return jax.lax.map(function, xs, batch_size=size)
+
+
+Measure = Callable[[Params, Any], Any]
+"""(params, one policy's network) → what to record of it"""
+
+
+def _fit(key: jax.Array, state: State, world: World, config: Config, data: Dataset, measure: Measure):
+    """All policies."""
+    params = state.params
+    phi, weights = all_features(params.base, data), params.weights @ jnp.asarray(world.rewards, params.weights.dtype)
+    project = projection(config.target, weights)
+
+    def fit(one: tuple[Any, ...]) -> tuple[Any, Any]:
+        number, network, steps = one
+
+        def iteration(network: Any, k: Array) -> tuple[Any, Any]:
+            own = jax.random.fold_in(jax.random.fold_in(key, number), k)
+            network, value = fit_iteration(own, network, steps, phi, project, data, world, config)
+            return network, (value, measure(params, network))
+
+        return jax.lax.scan(iteration, network, jnp.arange(config.iterations))
+
+    numbers = jnp.arange(len(world.policies))
+    networks, (losses, measured) = many(fit, (numbers, params.networks, data.transitions))
+    return state._replace(params=params._replace(networks=networks)), losses, measured
+
+
+def _learn_online(key: jax.Array, state: State, world: World, config: Config, first: Integer, count: int, measure):
+    """Episodes of TD for all policies at once, from every state in turn."""
+    params, discount = state.params, discount_of(world, config)
+    base = laplacian.base_features(params.base, jnp.eye(world.n_states))
+    project = jnp.eye(base.shape[1])  # TD learns all features.
+    eye = jnp.eye(world.n_states)
+
+    def learn_policy(key: Array, network: Any, optimiser: Any, chances: Array):
+        evaluated = jnp.cumsum(chances, 1)
+        walked = jnp.cumsum((1 - config.epsilon) * chances + config.epsilon / world.n_actions, 1)
+
+        def act(learned, carry, cell, draws):
+            return sample_action(walked[cell], draws[0]), carry, None
+
+        def learn(learned, step, draws):
+            network, optimiser, _ = learned
+            cell, after = step.observation[None], step.next_observation[None]
+            next_action = sample_action(evaluated[after[0]], draws[1])[None]
+            y = targets(network, base[cell], eye[after], next_action, config.lam, discount, world.n_actions)
+            batch = Batch(eye[cell], step.action[None], y, step.live[None])
+            return gradient_step(network, optimiser, batch, project, config.learning_rate, world.n_actions)
+
+        def episode(learned, number):
+            policy = Policy(act, (*learned, jnp.zeros(())), draw=uniforms(2), observation="index")
+            start = jnp.asarray(number % world.n_states, jnp.int32)
+            (*learned, value), _ = play(jax.random.fold_in(key, number), world, policy, start=start, learn=learn)
+            return tuple(learned), (value, measure(params, learned[0]))
+
+        return jax.lax.scan(episode, (network, optimiser), episode_numbers(first, count))
+
+    chances = [check_policy(policy, world.n_states, world.n_actions) for policy in world.policies]
+    chances = jnp.asarray(np.stack([each if each.ndim == 2 else np.eye(world.n_actions)[each] for each in chances]))
+    keys = jax.vmap(lambda number: jax.random.fold_in(key, number))(jnp.arange(len(chances)))
+    (networks, optimisers), told = jax.vmap(learn_policy)(keys, params.networks, state.optimiser, chances)
+    return State(params._replace(networks=networks), optimisers), *told
+
+
+def train(
+    key: jax.Array,
+    world: World,
+    config: Config,
+    state: State | None = None,
+    first: Integer = 0,
+    episodes: int | None = None,
+    data: Dataset | None = None,
+    measure: Measure = lambda params, network: None,
+) -> tuple[State, Info]:
+    """Trains base features and weights first, unless a `state` brings them, and then the networks of all policies.
+
+    `first` and `episodes` divide TD: episode e uses fold_in(key, e), so training in chunks gives the same result as
+    training in one call. Fitted iteration is divided by `fit_iteration`, of which this is the whole. Without `data`,
+    they are collected first, which cannot be jitted.
+    """
+    base_loss = jnp.zeros(0)
+    data = collect_data(jax.random.fold_in(key, APART), world, config) if data is None else data
+    if state is None:
+        state, base_loss = prepare(jax.random.fold_in(key, APART), world, config, data)
+    if config.method == "fitted":
+        state, losses, measured = _fit(key, state, world, config, data, measure)
+    else:
+        if config.base.sight.is_picture:
+            raise ValueError('TD along episodes sees one-hot states: take method="fitted" for pictures')
+        count = config.episodes if episodes is None else episodes
+        state, losses, measured = _learn_online(key, state, world, config, first, count, measure)
+    return state, Info(base_loss, losses, measured)
+
+
+def collect_data(key: jax.Array, world: World, config: Config) -> Dataset:
+    """The data of the base features; fitted iteration needs those of the world's policies."""
+    if config.method == "fitted" and config.base.walk != "policies":
+        raise ValueError('fitted iteration needs data of the policies that it evaluates: take base.walk="policies"')
+    return laplacian.collect_data(key, world, config.base)

@@ -1,0 +1,242 @@
+"""Laplacian eigenfunction features, learned from transitions (the base features of the paper's λF).
+
+A network φ with D outputs, scaled to ‖φ(s)‖ = √D, is trained so that it changes little along a transition s → s⁺, and
+so that different states of a batch get different features:
+
+    loss = mean ‖φ(s) − φ(s⁺)‖² + mean_{i ≠ j} (φ_iᵀ φ_j)² − 2 · mean ‖φ_i‖²
+
+Its minimum spans the smoothest functions on the states, the first eigenfunctions of the Laplacian of the walk. They are
+known exactly for a tabular world (`wane.exact.eigenfunctions`), and `wane.exact.principal_angles` tells how far the
+learned span is from them. The scaling to a length of √D is the paper's; a span that obeys it need not reach the
+exact one.
+
+The λF needs features in [0, 1]: `base_features` shifts and scales each one by the smallest and largest value that it
+has in the data.
+
+Data are the paper's trajectories (`wane.agents.common.views`): a walk, the world's policies, or both, from every start
+and after every first action. `policy` is the uniform walk: features alone act for nothing.
+
+    >>> from wane.worlds import make
+    >>> world, config = make("grid-6x6"), Config(features=4, sight=Sight("index"), hidden=(16,), epochs=2)
+    >>> state, info = train(jax.random.key(0), world, config)
+    >>> base_features(state.params, jnp.eye(world.n_states)).shape, info.loss.shape
+    ((16, 4), (2,))
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Annotated, Any, Literal, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jaxtyping import Array, Float, Int
+
+from wane.agents.common.convolutions import ConvolutionalNetwork, make_convolutional_network
+from wane.agents.common.networks import MLP, make_mlp
+from wane.agents.common.policy import Policy
+from wane.agents.common.views import Dataset, Sight, collect
+from wane.settings import Checked, Count, Positive, Probability, Range
+from wane.types import Integer, Tree
+from wane.worlds.world import World
+
+VIEWS_AT_A_TIME = 256
+Network = Callable[[Any], Any]
+"""An Equinox module: an MLP, a convolutional network, or `Identity`."""
+
+
+@dataclass(frozen=True)
+class Config(Checked):
+    """The settings of Laplacian features. The defaults are the paper's for pixels."""
+
+    sight: Sight = field(default_factory=Sight)
+    """what the agent sees"""
+    features: Annotated[int, Range(1, 10_000)] = 50
+    """D"""
+    channels: Annotated[int, Range(1, 10_000)] = 32
+    """filters of each convolution"""
+    strides: tuple[Annotated[int, Range(1, 100)], ...] = (2, 2, 2, 1)
+    """one convolution for each"""
+    hidden: tuple[Annotated[int, Range(1, 100_000)], ...] = (64, 64)
+    """units of the fully connected layers before the last one"""
+    learning_rate: Positive = 1e-4
+    batch: Annotated[int, Range(2, 100_000)] = 64
+    """B: transitions of a gradient step"""
+    epochs: Count = 10
+    """passes through the data, of which repetitions count"""
+    walk: Literal["policies", "uniform"] = "policies"
+    """who walks: the world's policies (the paper's for pixels), or a uniform walk (the paper's for the 6 × 6 grid)"""
+    horizon: Annotated[int, Range(2, 10_000)] = 19
+    """H: moments of a trajectory"""
+    epsilon: Probability = 0.0
+    """probability of a uniformly random action after the first one, which is each action in turn; 0 in the paper"""
+
+
+class Params(NamedTuple):
+    """A network, and the range of each of its features in the data."""
+
+    network: Network
+    low: Float[Array, "*runs features"]
+    high: Float[Array, "*runs features"]
+
+
+class State(NamedTuple):
+    """All that learning goes on from."""
+
+    params: Params
+    optimiser: Tree
+
+
+class Info(NamedTuple):
+    """What training tells about each epoch."""
+
+    loss: Float[Array, " epochs"]
+
+
+def make_network(
+    key: jax.Array, world: World, config: Config, hidden: tuple[int, ...], outputs: int
+) -> MLP | ConvolutionalNetwork:
+    """A random network from views to so many outputs."""
+    shape = config.sight.shape(world)
+    if not config.sight.is_picture:
+        return make_mlp(key, [*shape, *hidden, outputs])
+    if shape[0] != shape[1]:
+        raise ValueError(f"networks take square pictures, and {config.sight.observation} has {shape[0]} × {shape[1]}")
+    sizes = (*hidden, outputs)
+    return make_convolutional_network(key, shape[0], config.sight.frames, config.channels, config.strides, sizes)
+
+
+def scaled_features(network: Network, views: Any) -> Float[Array, "*batch features"]:
+    """φ with length √D."""
+    phi = network(views)
+    return phi * jax.lax.rsqrt(jnp.mean(phi**2, -1, keepdims=True) + 1e-12)
+
+
+def base_features(params: Params, views: Any) -> Float[Array, "*batch features"]:
+    """φ in [0, 1]: views that were not in the data are cut off at the range of the data."""
+    phi = scaled_features(params.network, views)
+    return jnp.clip((phi - params.low) / (params.high - params.low), 0, 1)
+
+
+def loss(phi: Float[Array, "batch features"], phi_next: Float[Array, "batch features"]) -> Float[Array, ""]:
+    """The loss of a batch: neighbours alike, all others different."""
+    gram, size = phi @ phi.T, len(phi)
+    alike = jnp.sum((phi - phi_next) ** 2, -1).mean()
+    others = (jnp.sum(gram**2) - jnp.sum(jnp.diag(gram) ** 2)) / (size * (size - 1))
+    return alike + others - 2 * jnp.diag(gram).mean()
+
+
+class Identity(eqx.Module):
+    """The network that returns its input."""
+
+    def __call__(self, views: Float[Array, "*batch inputs"]) -> Float[Array, "*batch inputs"]:
+        return views
+
+
+def one_hot_params(n_states: int) -> Params:
+    """Base features that are the one-hot states themselves, with nothing to learn."""
+    return Params(Identity(), jnp.zeros(n_states), jnp.full(n_states, jnp.sqrt(n_states)))
+
+
+def init(key: jax.Array, world: World, config: Config) -> State:
+    """A random network, whose features are not scaled to any data yet."""
+    network: Any = make_network(key, world, config, config.hidden, config.features)
+    low = jnp.full(config.features, -np.sqrt(config.features))
+    return State(Params(network, low, -low), optax.adam(config.learning_rate).init(network))
+
+
+def update(
+    state: State, data: tuple[Any, Any], world: World, config: Config, key: None = None
+) -> tuple[State, Float[Array, ""]]:
+    """One gradient step on a batch of views and the views after them. Returns the state and the loss."""
+
+    def of_batch(network: Network) -> Float[Array, ""]:
+        phi = scaled_features(network, jnp.concatenate(data))
+        return loss(phi[: len(data[0])], phi[len(data[0]) :])
+
+    network: Any = state.params.network
+    value, slope = jax.value_and_grad(of_batch)(network)
+    change, optimiser = optax.adam(config.learning_rate).update(slope, state.optimiser, network)
+    network = optax.apply_updates(network, change)
+    return State(state.params._replace(network=network), optimiser), value
+
+
+def collect_data(key: jax.Array, world: World, config: Config) -> Dataset:
+    """The data of `config.walk`."""
+    uniform = np.full((world.n_states, world.n_actions), 1 / world.n_actions)
+    policies = [uniform] if config.walk == "uniform" else list(world.policies)
+    if not policies:
+        raise ValueError('the world brings no policies that could walk: take walk="uniform", or give it some')
+    return collect(key, world, policies, config.horizon, config.sight, config.epsilon)
+
+
+def train(
+    key: jax.Array,
+    world: World,
+    config: Config,
+    state: State | None = None,
+    first: Integer = 0,
+    epochs: int | None = None,
+    data: Dataset | None = None,
+) -> tuple[State, Info]:
+    """Trains for epochs `first`, `first` + 1, …, by default as many as the configuration says.
+
+    Epoch e uses fold_in(key, e), so training in chunks gives the same result as training in one call. Without `data`,
+    they are collected first, which cannot be jitted; with them it is a pure function.
+    """
+    data = collect_data(jax.random.fold_in(key, 2**32 - 1), world, config) if data is None else data
+    state = init(key, world, config) if state is None else state
+    numbers = jnp.asarray(first) + jnp.arange(config.epochs if epochs is None else epochs)
+
+    def epoch(state: State, number: Array) -> tuple[State, Array]:
+        return run_epoch(jax.random.fold_in(key, number), state, world, config, data)
+
+    state, losses = jax.lax.scan(epoch, state, numbers)
+    return state._replace(params=fit_range(state.params, data)), Info(losses)
+
+
+def run_epoch(
+    key: jax.Array, state: State, world: World, config: Config, data: Dataset
+) -> tuple[State, Float[Array, ""]]:
+    """As many transitions as the data hold, repetitions included, drawn by how often they occurred."""
+    steps, chances = data.transitions, jnp.cumsum(data.transitions.counts.ravel())
+    batches = max(1, len(steps.counts) * data.n_steps // config.batch)
+    draws = jax.random.uniform(key, (batches, config.batch)) * chances[-1]
+    chosen = jnp.minimum(jnp.searchsorted(chances, draws, side="right"), len(chances) - 1)
+
+    def step(state: State, chosen: Int[Array, " batch"]) -> tuple[State, Array]:
+        pair = data.views[steps.view.ravel()[chosen]], data.views[steps.next_view.ravel()[chosen]]
+        return update(state, pair, world, config)
+
+    state, losses = jax.lax.scan(step, state, chosen)
+    return state, losses.mean()
+
+
+def fit_range(params: Params, data: Dataset) -> Params:
+    """The parameters with the range of every feature over all views that were seen."""
+    phi = map_views(lambda views: scaled_features(params.network, views), data.views)
+    seen = (data.counts > 0)[:, None]
+    low, high = jnp.where(seen, phi, jnp.inf).min(0), jnp.where(seen, phi, -jnp.inf).max(0)
+    return params._replace(low=low, high=jnp.maximum(high, low + 1e-6))
+
+
+def map_views(function: Any, views: Any) -> Any:
+    """A function of batches of views, applied to all views a few at a time."""
+    size = min(VIEWS_AT_A_TIME, len(views))
+    index = jnp.arange(-(-len(views) // size) * size).reshape(-1, size) % len(views)
+    found = jax.lax.map(lambda chosen: function(views[chosen]), index)
+    return jax.tree_util.tree_map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:])[: len(views)], found)
+
+
+def policy(params: Params, world: World, config: Config) -> Policy:
+    """The uniform walk."""
+    return Policy(partial(_act, world.n_actions), params)
+
+
+def _act(
+    n_actions: int, params: Params, carry: None, observation: Any, key: jax.Array
+) -> tuple[Int[Array, ""], None, None]:
+    return jax.random.randint(key, (), 0, n_actions), carry, None

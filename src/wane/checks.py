@@ -1,0 +1,85 @@
+"""Checks of numbers that users give, at the door and inside `jit`.
+
+Outside of `jit` the value of every argument is known, and a bad one raises a ValueError that names it. Inside `jit`,
+`grad` and `vmap` JAX traces the arguments: their values are unknown until the compiled program runs. These checks are
+then left out, and a bad kernel or discount gives meaningless numbers. `jit_checks` builds them into the program:
+
+    >>> import jax
+    >>> from wane import jit_checks, lambda_representation
+    >>> with jit_checks():
+    ...     phi = jax.jit(lambda kernel: lambda_representation(kernel, 0.5, discount=0.9).matrix)
+    ...     try:
+    ...         phi(jax.numpy.array([[0.6, 0.7], [0.5, 0.5]]))
+    ...     except Exception as error:
+    ...         print("a row of the kernel does not sum to 1" in str(error))
+    True
+
+The environment variable `WANE_JIT_CHECKS=1` switches them on for a whole program. They are off by default, and then
+they cost nothing. The switch is read while JAX traces a function: a function that was compiled without the checks stays
+without them.
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jax.core import Tracer
+
+from wane.types import ArrayLike, Scalar
+
+_enabled = os.environ.get("WANE_JIT_CHECKS", "0") not in ("", "0")
+
+
+@contextmanager
+def jit_checks(enabled: bool = True) -> Iterator[None]:
+    """Switch the checks inside `jit` on, or off with `enabled=False`, for functions that JAX traces within the block.
+
+    A bad kernel, policy, discount, parameter or reward then raises an error when the compiled function runs. Wrap the
+    function with `equinox.filter_jit` in place of `jax.jit` to get the shortest message.
+    """
+    global _enabled
+    before, _enabled = _enabled, enabled
+    try:
+        yield
+    finally:
+        _enabled = before
+
+
+def is_traced(*arrays: Any) -> bool:
+    """Return whether JAX is tracing an argument. The value of such an argument is unknown and cannot be checked."""
+    return any(isinstance(a, Tracer) for a in arrays)
+
+
+def require(value: Any, valid: Any, message: str) -> Any:
+    """Return a traced value, which raises an error with this message at run time unless `valid` is true everywhere.
+
+    It returns the value unchanged if the checks inside `jit` are off. `valid` is a function of the value, so that
+    nothing is computed in that case. The check is lost if the caller does not use what this function returns.
+    """
+    if not _enabled or not is_traced(value):
+        return value
+    return eqx.error_if(value, ~jnp.all(valid(value)), message)
+
+
+def check_range(name: str, value: ArrayLike, low: Scalar, high: Scalar, why: str) -> Any:
+    """Return the value. Raises a ValueError unless every entry is finite and lies in [low, high].
+
+    A traced value passes, unless `jit_checks` are on.
+    """
+    if type(value) is float and low <= value <= high < np.inf:
+        return value
+    least = f"[{low:g}" if np.isfinite(low) else "(−∞"
+    most = f"{high:g}]" if np.isfinite(high) else "∞)"
+    if is_traced(value):
+        message = f"{name} must lie in {least}, {most}: {why}"
+        return require(value, lambda v: (v >= low) & (v <= high) & jnp.isfinite(v), message)
+    array = np.asarray(value, dtype=float)
+    bad = ~((array >= low) & (array <= high) & np.isfinite(array))
+    if np.any(bad):
+        where = "" if array.ndim == 0 else f" at index {tuple(int(i) for i in np.argwhere(bad)[0])}"
+        raise ValueError(f"{name} must lie in {least}, {most}, got {array[bad].flat[0]:g}{where}: {why}")
+    return value

@@ -1,0 +1,240 @@
+"""λ-features: the λ representation of features in place of states (the paper's definition of the λF).
+
+A base feature φ_d(s) ∈ [0, 1] is a soft site. The λF of a kernel P is defined by
+
+    φ_λ(s) = φ(s) ⊙ (1 + γλ E φ_λ(s')) + γ (1 − φ(s)) ⊙ E φ_λ(s'),        s' ~ P(·|s),
+
+which is one linear system for each feature:
+
+    (I − γ · diag(1 − (1 − λ) φ_d) · P) x = φ_d.
+
+One-hot features give the λR, and the indicator of a set of states gives the patch of `wane.patch_representation`. The
+paper does not say what φ_d between 0 and 1 means. This does: toss a coin at every step, which counts a visit to
+feature d with probability φ_d(s). The n-th counted visit pays λⁿ, and φ_λ is the expected discounted sum,
+
+    φ_f(s) = E[ Σₖ γᵏ c_k f(c_0 + … + c_{k−1}) | s₀ = s ],        c_k ~ Bernoulli(φ_d(s_k)).
+
+This has a meaning for every curve f over visit counts, so all of `wane.depletion` is accepted. It has none for rewards
+that grow back with time (`wane.regrowth`): the definition has one memory for each feature, and no clock.
+
+A reward that lies in the span of the features, r̄ = φ w, has V = φ_λ w for λ = 1 only. With λ < 1 the features wear off
+and not the rewarded states, so φ_λ w is the value of r̄ only if the features are one-hot.
+
+    >>> ring = np.roll(np.eye(4), 1, axis=1)
+    >>> lambda_features(ring, np.eye(4)[:, :1], 0.5, discount=0.9).matrix.ravel().round(3).tolist()
+    [1.488, 1.085, 1.205, 1.339]
+"""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+from scipy import linalg, sparse
+
+from wane.checks import check_range, is_traced
+from wane.depletion import Diminishing, Geometric
+from wane.exact.bellman import bellman_target
+from wane.exact.graph import can_reach, recurrent_classes
+from wane.exact.methods import Method
+from wane.exact.patches import sum_over_visits
+from wane.exact.representations import check_parameters
+from wane.exact.solve import solve
+from wane.exact.system import leaving
+from wane.mdp import MDP, check_discount, check_kernel
+from wane.sums import namespace
+from wane.types import AnyArray, ArrayLike, KernelLike, Scalar
+
+
+class LambdaFeatures(NamedTuple):
+    """The λF of a kernel."""
+
+    matrix: Float[AnyArray, "states features"]
+    """φ_λ(s)"""
+    features: Float[AnyArray, "states features"]
+    """the base features φ(s)"""
+    depletion: Diminishing
+    discount: Scalar
+    residual: Scalar
+    """the largest relative residual of the linear systems behind it"""
+    method: str
+    """how these were solved"""
+
+    def values(self, weights: ArrayLike) -> Float[AnyArray, " states"]:
+        """Return φ_λ(s) · w."""
+        return self.matrix @ self._check_weights(weights)
+
+    def action_matrix(self, mdp: MDP) -> Float[AnyArray, "states actions features"]:
+        """Return φ_λ(s, a): `a` is taken once and the kernel's policy afterwards. Only a geometric depletion has it."""
+        if not isinstance(self.depletion, Geometric):
+            raise TypeError(f"the state–action form needs a Geometric depletion, this one is {self.depletion!r}")
+        return bellman_target(mdp.backup(self.matrix), self.features[:, None], self.depletion.lam, self.discount)
+
+    def q_values(self, mdp: MDP, weights: ArrayLike) -> Float[AnyArray, "states actions"]:
+        """Return φ_λ(s, a) · w."""
+        return self.action_matrix(mdp) @ self._check_weights(weights)
+
+    def _check_weights(self, weights: ArrayLike) -> Float[AnyArray, " features"]:
+        array = namespace(weights, self.matrix).asarray(weights, dtype=float)
+        if array.shape != self.matrix.shape[1:]:
+            raise ValueError(f"weights has shape {array.shape}: give one for each of {self.matrix.shape[1]} features")
+        return array
+
+
+def check_features(features: ArrayLike, n_states: int) -> Float[AnyArray, "states features"]:
+    """Return features as an array (states, features). Raises a ValueError unless all of them lie in [0, 1]."""
+    array: Any = namespace(features).asarray(features, dtype=float)
+    if array.ndim != 2 or array.shape[0] != n_states or array.shape[1] == 0:
+        raise ValueError(
+            f"features has shape {array.shape}: give a row for each of {n_states} states, (states, features)"
+        )
+    check_range("features", array, 0, 1, "the λF is defined for φ in [0, 1], so scale each feature to that range")
+    return array
+
+
+def lambda_features(
+    kernel: KernelLike,
+    features: ArrayLike,
+    lam: ArrayLike | Diminishing,
+    *,
+    discount: Scalar,
+    method: str | Method = "auto",
+) -> LambdaFeatures:
+    """Return the exact λF of any kernel and any base features (states, features) in [0, 1].
+
+    `lam` is λ, one number or one for each feature, or any depletion that counts visits. JAX arrays give JAX arrays, and
+    `jit`, `vmap` and `grad` work for a λ and a discount below 1.
+    """
+    checked, discount = check_kernel(kernel), check_discount(discount)
+    phi = check_features(features, checked.shape[0])
+    depletion: Any = lam if isinstance(lam, Diminishing) else _geometric(lam)
+    check_parameters(depletion, phi.shape[1])
+    if isinstance(checked, jax.Array) or is_traced(phi, discount) or isinstance(phi, jax.Array):
+        return _with_jax(checked, phi, depletion, discount)
+    columns = [
+        _solve_one(checked, phi[:, d], depletion.at_sites(d), float(discount), method) for d in range(phi.shape[1])
+    ]
+    matrix = np.stack([column for column, _, _ in columns], axis=1)
+    residual = max(residual for _, residual, _ in columns)
+    return LambdaFeatures(matrix, phi, depletion, discount, residual, columns[0][2])
+
+
+def _geometric(lam: Any) -> Geometric:
+    """Return λⁿ. Raises a TypeError for depletions that do not count visits."""
+    if hasattr(lam, "worth"):
+        raise TypeError(
+            f"the λF has no meaning for {lam!r}: a feature remembers how often it was counted and not when; take a λ, "
+            "or a depletion that counts visits"
+        )
+    return Geometric(lam)
+
+
+def _with_jax(kernel: Any, phi: Any, depletion: Any, discount: Any) -> LambdaFeatures:
+    """Solve all systems at once with JAX."""
+    if not isinstance(depletion, Geometric):
+        raise TypeError(f"JAX arrays need a λ, not {depletion!r}: give NumPy arrays for other curves over visit counts")
+    kernel = jnp.asarray(kernel.toarray() if sparse.issparse(kernel) else kernel)
+    phi, lam = jnp.asarray(phi), jnp.broadcast_to(jnp.asarray(depletion.lam), np.shape(phi)[1])
+
+    def one(column: Any, lam: Any) -> tuple[Any, Any]:
+        system = jnp.eye(len(kernel)) - discount * (1 - (1 - lam) * column)[:, None] * kernel
+        x = jnp.linalg.solve(system, column)
+        return x, jnp.abs(column - system @ x).max() / ((1 + discount) * jnp.abs(x).max() + jnp.abs(column).max())
+
+    matrix, residuals = jax.vmap(one, (1, 0), (1, 0))(phi, lam)
+    return LambdaFeatures(matrix, phi, depletion, discount, residuals.max(), "dense LU by JAX")
+
+
+def _solve_one(
+    kernel: Any, phi: Float[np.ndarray, " states"], depletion: Any, discount: float, method: str | Method
+) -> tuple[Float[np.ndarray, " states"], float, str]:
+    """Return one column of the λF, the residual, and how it was solved."""
+    if isinstance(depletion, Geometric):
+        return _solve_geometric(kernel, phi, float(depletion.lam), discount, method)
+    support = np.flatnonzero(phi > 0)
+    if len(support) == 0:
+        return np.zeros(len(phi)), 0.0, "nothing to solve"
+    reach = can_reach(kernel, support)
+    rows = np.flatnonzero(reach)
+    counted, units = np.zeros((len(phi), len(support))), np.zeros((len(phi), len(support)))
+    units[support, np.arange(len(support))] = phi[support]
+    among, leak = kernel[rows][:, rows], leaving(kernel[rows], reach)
+    solution = solve(among, units[rows], discount=discount, scale=1 - phi[rows], method=method, leak=leak)
+    counted[rows] = solution.x
+    next_count = discount * (kernel[support] @ counted)
+    return counted @ sum_over_visits(next_count, depletion), solution.residual, solution.method
+
+
+def _solve_geometric(
+    kernel: Any, phi: Float[np.ndarray, " states"], lam: float, discount: float, method: str | Method
+) -> tuple[Float[np.ndarray, " states"], float, str]:
+    """Return one column for λⁿ: one system, of the states that can count at all if there is no discounting."""
+    scale = 1 - (1 - lam) * phi
+    if discount < 1:
+        solution = solve(kernel, phi, discount=discount, scale=scale, method=method)
+        return solution.x, solution.residual, solution.method
+    reach = can_reach(kernel, np.flatnonzero(phi > 0))
+    rows, column = np.flatnonzero(reach), np.zeros(len(phi))
+    among, leak = kernel[rows][:, rows], leaving(kernel[rows], reach)
+    solution = solve(among, phi[rows], discount=1.0, scale=scale[rows], method=method, leak=leak)
+    column[rows] = solution.x
+    return column, solution.residual, solution.method
+
+
+class Eigenfunctions(NamedTuple):
+    """The smoothest functions on a chain."""
+
+    functions: Float[np.ndarray, "states count"]
+    """the functions, orthonormal under `weights`; the first one is constant where the chain is connected"""
+    eigenvalues: Float[np.ndarray, " count"]
+    """½ E (f(s) − f(s'))² of each, from the smallest on"""
+    weights: Float[np.ndarray, " states"]
+    """how often each state occurs"""
+
+
+def eigenfunctions(kernel: KernelLike, count: int, weights: ArrayLike | None = None) -> Eigenfunctions:
+    """Return the first eigenfunctions of the Laplacian of a chain, which learned Laplacian features approximate.
+
+    They minimise ½ E (f(s) − f(s'))² over functions that are orthonormal, E f_i f_j = 1(i = j), where s has the
+    distribution `weights` (by default the stationary one) and s' ~ P(·|s). Raises a ValueError if some states have no
+    weight or the chain has no single stationary distribution.
+    """
+    dense = check_kernel(kernel)
+    dense = np.asarray(dense.toarray() if sparse.issparse(dense) else dense, float)
+    n = len(dense)
+    if not 1 <= count <= n:
+        raise ValueError(f"count is a number of functions, 1 to {n} (the number of states), got {count}")
+    rho = _stationary(dense) if weights is None else np.asarray(weights, float)
+    if rho.shape != (n,) or not np.all(rho > 0):
+        raise ValueError(f"weights must be above 0, one for each of {n} states: leave states out that never occur")
+    rho = rho / rho.sum()
+    flow = rho[:, None] * dense
+    laplacian = np.diag((flow.sum(1) + flow.sum(0)) / 2) - (flow + flow.T) / 2
+    values, functions = linalg.eigh(laplacian, np.diag(rho), subset_by_index=(0, count - 1))
+    return Eigenfunctions(functions, np.maximum(values, 0.0), rho)
+
+
+def _stationary(kernel: Float[np.ndarray, "states states"]) -> Float[np.ndarray, " states"]:
+    """Return the stationary distribution. Raises a ValueError unless all states form one recurrent class."""
+    classes = recurrent_classes(kernel)
+    if len(np.unique(classes)) > 1 or classes[0] < 0:
+        raise ValueError("the chain does not visit all states for ever: give `weights`, how often each state occurs")
+    system = np.eye(len(kernel)) - kernel.T
+    system[0] = 1
+    return np.linalg.solve(system, np.eye(len(kernel))[0])
+
+
+def principal_angles(
+    ours: ArrayLike, theirs: ArrayLike, weights: ArrayLike | None = None
+) -> Float[np.ndarray, " dimensions"]:
+    """Return the angles between the spans of two sets of functions (states, functions), in degrees, smallest first.
+
+    All angles are 0 if one span contains the other. `weights` is how often each state occurs.
+    """
+    one, other = (np.asarray(functions, float) for functions in (ours, theirs))
+    if one.ndim != 2 or other.ndim != 2 or len(one) != len(other):
+        raise ValueError(f"give two arrays (states, functions) of the same states, got {one.shape} and {other.shape}")
+    root = np.ones(len(one)) if weights is None else np.sqrt(np.asarray(weights, float))
+    angles = linalg.subspace_angles(*(linalg.orth(root[:, None] * functions) for functions in (one, other)))
+    return np.degrees(angles)[::-1]

@@ -1,0 +1,179 @@
+"""Learning curves of λ-features from pixels: the loss of the base features, and the errors of fitted iteration.
+
+One policy of FourRooms is evaluated. The errors are mean squares of wᵀφ_θ(s, a) over the data of that policy, against Q
+under the true λ (the paper's), against Q under λ̂, and against the exact λF of the same base features.
+
+| table | kind | a row for each | columns |
+| --- | --- | --- | --- |
+| `base` | seeded | seed, epoch | seed, epoch, loss |
+| `fits` | seeded | seed, target, λ̂, iteration | …, loss, error, own_error, features_error, correlation |
+| `limits` | seeded | seed, λ̂ | seed, lam, error: that of the exact λF of the base features against Q under the true λ |
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from wane.agents.common.views import Dataset
+from wane.agents.lambda_features import Params
+from wane.agents.laplacian import collect_data
+from wane.experiments.common import beliefs, plots
+from wane.experiments.common.statistics import paired_difference
+from wane.experiments.common.tables import frame, select
+from wane.experiments.contract import Claim, Experiment, Finding, Loop, NotTested, Tables
+from wane.experiments.networks import pixels
+from wane.experiments.networks.pixels import FromPixels
+from wane.settings import Range
+
+
+@dataclass(frozen=True)
+class Curves(FromPixels):
+    """Settings of the learning curves."""
+
+    policy: Annotated[int, Range(0, 1_000)] = 1
+    """the number of the evaluated policy"""
+
+    def rules(self) -> None:
+        """Raises SettingError for a policy that there is not."""
+        super().rules()
+        last = len(self.world.policies) - 1
+        self.require(self.policy <= last, "policy", f"a number is needed, and FourRooms brings policies 0 to {last}")
+
+
+def seeded(settings: Curves, seeds: Sequence[int], loop: Loop) -> Tables:
+    """Trains one seed after the other."""
+    data = collect_data(jax.random.key(0), settings.world, settings.agent.base)
+    tables: dict[str, list[pd.DataFrame]] = {"base": [], "fits": [], "limits": []}
+    for seed in seeds:
+        base, fits = pixels.train_seed(loop, seed, settings, data, [settings.policy])
+        epochs, iterations = (range(1, count + 1) for count in (len(fits.base_loss), settings.agent.iterations))
+        tables["base"].append(frame(fits.base_loss, "loss", epoch=epochs).assign(seed=seed))
+        axes = {"target": settings.targets, "lam": settings.lambdas, "iteration": iterations}
+        columns = {name: np.asarray(each, float).ravel() for name, each in fits.told.items()}
+        tables["fits"].append(frame(fits.told["loss"][0], "loss", **axes).assign(**columns, seed=seed))
+        tables["limits"].append(_limits(settings, base, fits.params, data).assign(seed=seed))
+    return {name: pd.concat(parts, ignore_index=True) for name, parts in tables.items()}
+
+
+def _limits(settings: Curves, base: Any, params: Params, data: Dataset) -> pd.DataFrame:
+    """The error of the exact λF of the base features against Q under the true λ."""
+    weights = params.weights @ jnp.asarray(settings.world.rewards, params.weights.dtype)
+    truth = pixels.exact_values(settings, base, data, weights)
+    seen, actions = (each[settings.policy, :, :-1] for each in (data.seen, data.actions))
+    off = truth.features[:, settings.policy, :, :-1] - truth.true_q[settings.policy][data.cells[seen], actions]
+    return frame(jnp.mean(off**2, (1, 2)), "error", lam=settings.lambdas)
+
+
+def draw(settings: Curves, tables: Tables) -> Figure:
+    """The loss of the base features, and two errors of every target."""
+    figure = plots.figure(11.5, 6.4)
+    grid = figure.add_gridspec(2, 3)
+    base = figure.add_subplot(grid[0, 0])
+    plots.plot_learning(tables["base"], "epoch", "loss", None, "error", base)
+    plots.tidy(base, "Base features", "epoch", "Laplacian loss")
+    names = {lam: beliefs.label(lam) + (" (true)" if lam == settings.lam else "") for lam in settings.lambdas}
+    colours = {names[lam]: plots.colour(lam) for lam in settings.lambdas}
+    titles = {"product": "regressing wᵀφ (the paper)", "vector": "regressing φ"}
+    errors = {"error": "error of Q (true λ)", "features_error": "error against the exact λF"}
+    limits = tables["limits"].groupby("lam")["error"].mean()
+    for column, target in enumerate(settings.targets):
+        rows = select(tables["fits"], target=target)
+        rows = rows.assign(agent=rows["lam"].map(names))
+        for row, (name, label) in enumerate(errors.items()):
+            ax = figure.add_subplot(grid[row, 1 + column])
+            plots.plot_learning(rows, "iteration", name, interval="error", ax=ax, colours=colours)
+            for lam in settings.lambdas if name == "error" else ():
+                ax.axhline(limits[lam], color=plots.colour(lam), ls=":", lw=1)
+            ax.set_yscale("log")
+            plots.tidy(ax, titles[target], "iteration", label)
+    note = figure.add_subplot(grid[1, 0])
+    plots.bars(
+        note,
+        [names[lam] for lam in settings.lambdas],
+        [limits[lam] for lam in settings.lambdas],
+        None,
+        list(colours.values()),
+    )
+    note.set_yscale("log")
+    plots.tidy(note, "Error of Q with the exact λF\n(dotted on the right)", "", "mean squared error")
+    return figure
+
+
+def _last(tables: Tables, target: str, column: str) -> pd.DataFrame:
+    """A column after the last iteration, (seeds, λ̂)."""
+    rows = select(tables["fits"], target=target)
+    rows = rows[rows["iteration"] == rows["iteration"].max()]
+    return rows.pivot_table(index="seed", columns="lam", values=column)
+
+
+def the_true_lambda_has_the_lowest_error(settings: Curves, tables: Tables) -> Finding:
+    """Whether the error of Q is lowest for the true λ, seed by seed, with the paper's target."""
+    beliefs.need(settings.lambdas, settings.lam)
+    error = _last(tables, settings.targets[0], "error")
+    rival = min(beliefs.others(settings.lambdas, settings.lam), key=lambda lam: error[lam].mean())
+    found = paired_difference(error[rival], error[settings.lam])
+    detail = ", ".join(f"λ̂ = {lam:g}: {error[lam].mean():.3g}" for lam in settings.lambdas) + f"; {len(error)} seeds"
+    return Finding(found.low > 0, found.value, (found.low, found.high), detail)
+
+
+def all_features_are_closer_to_the_exact(settings: Curves, tables: Tables) -> Finding:
+    """Whether regressing all features ends nearer to the exact λF than regressing their product, for the true λ."""
+    for target in ("product", "vector"):
+        if target not in settings.targets:
+            raise NotTested(f"No network regresses the {target}: there are {', '.join(settings.targets)}.")
+    beliefs.need(settings.lambdas, settings.lam)
+    product, vector = (_last(tables, target, "features_error")[settings.lam] for target in ("product", "vector"))
+    found = paired_difference(product, vector)
+    detail = f"mean squared error {vector.mean():.3g} against {product.mean():.3g}"
+    return Finding(found.low > 0, found.value, (found.low, found.high), detail)
+
+
+def the_limit_is_not_the_truth(settings: Curves, tables: Tables) -> Finding:
+    """Whether the exact λF with the true λ is nearer to the true Q than that with any other λ̂."""
+    beliefs.need(settings.lambdas, settings.lam)
+    error = tables["limits"].pivot_table(index="seed", columns="lam", values="error")
+    rival = min(beliefs.others(settings.lambdas, settings.lam), key=lambda lam: error[lam].mean())
+    found = paired_difference(error[rival], error[settings.lam])
+    detail = ", ".join(f"λ̂ = {lam:g}: {error[lam].mean():.3g}" for lam in settings.lambdas)
+    return Finding(found.low > 0, found.value, (found.low, found.high), detail)
+
+
+EXPERIMENT = Experiment(
+    name="lambda-features-curves",
+    title="Learning λ-features from pixels",
+    source="appendix E, figure E.1",
+    summary=(
+        "The paper shows how the loss of the base features and the error of the λFs fall during learning. We add the "
+        "error against the exact λF of the same base features, and a regression of all features beside the paper's "
+        "regression of their product with w."
+    ),
+    quick=Curves(agent=pixels.QUICK, seeds=3),
+    paper=Curves(seeds=3),
+    seeded=seeded,
+    draw=draw,
+    claims=(
+        Claim("lowest-error", "The error of Q is lowest for the true λ.", the_true_lambda_has_the_lowest_error),
+        Claim(
+            "vector-is-closer",
+            "Regressing all features ends closer to the exact λF than regressing their product with w.",
+            all_features_are_closer_to_the_exact,
+        ),
+        Claim(
+            "exact-limit",
+            "The exact λF of the learned base features is closest to the true Q for the true λ.",
+            the_limit_is_not_the_truth,
+        ),
+    ),
+    differences=(
+        "The paper does not say which policies its curves average; we show the policy that walks to the largest "
+        "reward. The quick scale is that of gpi-pixels, with three seeds."
+    ),
+    paper_cost=pixels.COST,
+    double_precision=False,
+)

@@ -1,0 +1,78 @@
+"""Experiments of one's own that are files: `wane run ./walk.py`.
+
+Such an experiment is called by the name of its file, "walk.py". `add_file` notes where the file is; a process that gets
+a task from another one does the same first. The file's module is loaded under a name of ours, so that a file called
+json.py does no harm, and its folder comes last on the path, so that it can import what lies beside it.
+"""
+
+import sys
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import ModuleType
+
+from wane.names import UnknownName
+
+PREFIX = "wane_own_"
+"""What stands in front of the name of a file's module."""
+_paths: dict[str, Path] = {}
+
+
+def is_file_name(name: str) -> bool:
+    """Whether a name stands for a file: "walk.py", "./walk.py"."""
+    return name.endswith(".py")
+
+
+def add_file(name: str) -> str:
+    """Notes where a file is, and returns the name of its experiment. Raises UnknownName if there is no such file."""
+    path = Path(name).resolve()
+    if not path.is_file():
+        raise UnknownName(f"experiment {name!r}: there is no such file; name one that defines EXPERIMENT")
+    _paths[path.name] = path
+    return path.name
+
+
+def noted(name: str) -> str:
+    """Returns the name of an experiment that is a file: one that was noted, or that of a path, which is noted now."""
+    return name if name in _paths else add_file(name)
+
+
+def path_of(name: str) -> Path | None:
+    """Returns the file of an experiment or of its module, or None if it is no file that was noted."""
+    file = f"{name.removeprefix(PREFIX)}.py" if name.startswith(PREFIX) else Path(name).name
+    return _paths.get(file)
+
+
+def beside(name: str) -> Path | None:
+    """Returns the module or the package of this name that lies beside a file that was noted, or None."""
+    for folder in {path.parent for path in _paths.values()}:
+        for path in (folder / f"{name}.py", folder / name / "__init__.py"):
+            if path.is_file():
+                return path
+    return None
+
+
+def load(name: str) -> ModuleType:
+    """Loads the module of a file that was noted. A module is executed once in a process."""
+    path, module_name = _paths[name], module_name_of(name)
+    loaded = sys.modules.get(module_name)
+    if loaded is not None and loaded.__file__ == str(path):
+        return loaded
+    if str(path.parent) not in sys.path:
+        sys.path.append(str(path.parent))
+    spec = spec_from_file_location(module_name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    # Dataclasses look their module up while it is executed.
+    sys.modules[module_name] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[module_name]
+        raise
+    return module
+
+
+def module_name_of(name: str) -> str:
+    """The name that the module of a file is loaded under."""
+    return PREFIX + name.removesuffix(".py")

@@ -1,0 +1,101 @@
+"""How much memory a computation may take, and the refusal of what would take more.
+
+A function that makes large arrays estimates their size and calls `require_memory` before it allocates anything. So a
+computation that is too large is refused at once, in words that name the sizes and the cure, and the machine does not
+start to swap.
+
+The limit is half of the memory that is available: to the machine, or to the container (cgroup) that the process runs
+in. The environment variable WANE_MEMORY_GIB sets another limit, in GiB. It is read at each check, so a program can set
+it too, with os.environ["WANE_MEMORY_GIB"] = "4".
+"""
+
+import math
+import os
+from itertools import groupby
+from pathlib import Path
+
+from wane.types import Integer, Real
+
+VARIABLE = "WANE_MEMORY_GIB"
+GIB = 2**30
+_NEVER_REFUSED = 2**26  # Looking up what is available takes longer than to solve a small chain, so this much is free.
+_GROUPS = Path("/sys/fs/cgroup")
+
+
+def require_memory(
+    what: str, *factors: tuple[Integer | Real, str], cure: str, itemsize: int = 8, copies: int = 1
+) -> None:
+    """Raise a ValueError if arrays of this shape take more memory than the limit.
+
+    `factors` are the sizes of the axes with their names, `copies` is how many such arrays are held at the same time,
+    and `cure` says what the caller can do instead.
+    """
+    needed = itemsize * copies * math.prod(float(size) for size, _ in factors)
+    if needed <= _NEVER_REFUSED or needed <= (limit := memory_limit()):
+        return
+    groups = ((f"{size} {name}", len(list(same))) for (size, name), same in groupby(factors))
+    names = [each if count == 1 else f"({each})^{count}" for each, count in groups]
+    sizes = " × ".join([*names, f"{itemsize} byte{'s' if itemsize > 1 else ''}"])
+    sizes += f" × {copies} arrays" if copies > 1 else ""
+    raise ValueError(
+        f"{what} needs about {_in_gib(needed)} of memory ({sizes}), and the limit is {_in_gib(limit)}: {cure}. The "
+        f"environment variable {VARIABLE} sets another limit"
+    )
+
+
+def memory_limit() -> float:
+    """Return how many bytes a computation may take. Raises a ValueError if WANE_MEMORY_GIB holds no positive number."""
+    chosen = os.environ.get(VARIABLE)
+    if not chosen:
+        return available_memory() / 2
+    try:
+        limit = float(chosen)
+    except ValueError:
+        limit = math.nan
+    if not limit > 0:
+        raise ValueError(f"the environment variable {VARIABLE} must be a number of GiB above 0, got {chosen!r}")
+    return limit * GIB
+
+
+def available_memory() -> float:
+    """Return how many bytes this process could still get without swapping."""
+    return min(_of_the_machine(), _of_the_container())
+
+
+def _of_the_machine() -> float:
+    try:
+        for line in Path("/proc/meminfo").read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                return float(line.split()[1]) * 1024
+    except OSError:
+        pass
+    try:
+        # This is all of the memory and not what is free: macOS does not publish that as a file.
+        return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    except (AttributeError, ValueError, OSError):
+        return 8.0 * GIB
+
+
+def _of_the_container() -> float:
+    """Return the least that the process's control group, or one that holds it, can still get. Cached files are free."""
+    try:
+        own = Path("/proc/self/cgroup").read_text().rsplit("::", 1)[-1].strip().lstrip("/")
+    except OSError:
+        return math.inf
+    folder, least = _GROUPS / own, math.inf
+    for group in (folder, *folder.parents):
+        try:
+            limit = (group / "memory.max").read_text().strip()
+            used = float((group / "memory.current").read_text())
+            cached = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())["inactive_file"]
+        except (OSError, ValueError, KeyError):
+            continue
+        if limit != "max":
+            least = min(least, float(limit) - used + float(cached))
+    return max(least, 0.0)
+
+
+def _in_gib(size: float) -> str:
+    gib = size / GIB
+    digits = ".2g" if gib < 1 else ".1f" if gib < 100 else ".0f" if gib < 1e5 else ".1e"
+    return f"{gib:{digits}} GiB"

@@ -1,0 +1,102 @@
+"""A comparison of two runs for the terminal, short enough for 80 columns."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from wane.report.collect import Run
+from wane.report.compare import Comparison, Difference
+from wane.report.terminal import STYLES, one_line, plain
+from wane.report.words import SIGNS, count, estimate, number, setting
+
+MOST_LINES = 6
+"""Lines of a table, unless all are asked for."""
+
+
+def differences(a: Run, b: Run, found: Comparison, width: int, most: int | None = MOST_LINES) -> RenderableType:
+    """Returns what differs between two runs: settings, then claims side by side, then the numbers of their tables.
+
+    Of each table the first `most` lines are shown, or all.
+    """
+    lines = [one_line(("A  ", "bold"), plain(str(a.folder))), one_line(("B  ", "bold"), plain(str(b.folder)))]
+    return Group(*lines, *_settings(found), *_claims(found, width), *_tables(found, width, most))
+
+
+def _settings(found: Comparison) -> Iterator[RenderableType]:
+    if not found.settings:
+        yield Text("\nAll settings are the same.")
+        return
+    yield Text(f"\n{count(len(found.settings), 'setting differs', 'settings differ')}", "bold")
+    longest = max(map(len, found.settings))
+    for name, (one, other) in found.settings.items():
+        yield one_line(plain(f"  {name:<{longest}}  {setting(one)} → {setting(other)}"))
+
+
+def _claims(found: Comparison, width: int) -> Iterator[RenderableType]:
+    """A line for each claim. Where two intervals do not fit into a line, the estimates stand alone."""
+    if not found.claims:
+        return
+    changed = sum(_verdict(one) != _verdict(other) for one, other in found.claims.values())
+    verdicts = count(changed, "verdict differs", "verdicts differ") if changed else "all verdicts are the same"
+    yield Text(f"\nClaims in A and B: {verdicts}", "bold")
+    longest = max(map(len, found.claims))
+    texts = [(_claim(one), _claim(other)) for one, other in found.claims.values()]
+    if max(longest + len(one) + len(other) for one, other in texts) + 6 > width:
+        texts = [(one.partition(" [")[0], other.partition(" [")[0]) for one, other in texts]
+    widest = max(len(one) for one, _ in texts)
+    for (name, (one, other)), (text, other_text) in zip(found.claims.items(), texts, strict=True):
+        style = "" if _verdict(one) == _verdict(other) else "bold"
+        yield one_line(
+            (plain(f"  {name:<{longest}}  "), style),
+            (f"{text:<{widest}}  ", STYLES.get(_verdict(one), "")),
+            (other_text, STYLES.get(_verdict(other), "")),
+        )
+
+
+def _verdict(record: Any) -> str:
+    return record["verdict"] if record else "not there"
+
+
+def _claim(record: Any) -> str:
+    """A sign for the verdict, and the estimate."""
+    return f"{SIGNS[record['verdict']]} {estimate(record)}".strip() if record else "not there"
+
+
+def _tables(found: Comparison, width: int, most: int | None) -> Iterator[RenderableType]:
+    yield Text("\nTables: B − A, with 95 % intervals over common seeds", "bold")
+    by_table: dict[str, list[Difference]] = {}
+    for each in found.differences:
+        by_table.setdefault(each.table, []).append(each)
+    same = [name for name, each in by_table.items() if all(one.largest == 0 for one in each)]
+    for name, each in by_table.items():
+        if name not in same:
+            yield Text(plain(f"  {name}"))
+            yield from _rows(each, width, most)
+    if same:
+        yield Text(plain(f"  The same in both: {', '.join(same)}."))
+    for note in found.notes:
+        yield Text(plain(f"  {note}"), "dim")
+
+
+def _rows(each: Sequence[Difference], width: int, most: int | None) -> Iterator[RenderableType]:
+    """A line for each column and group, with the numbers at the right margin. The first `most` lines are shown."""
+    by_column = sorted(each, key=lambda one: [other.column for other in each].index(one.column))
+    for one in by_column[:most]:
+        if one.largest == 0:
+            numbers = "the same"
+        elif one.interval is None:
+            numbers = f"{_signed(one.difference)} ({number(one.mean_a)} → {number(one.mean_b)})"
+        else:
+            numbers = f"{_signed(one.difference)} [{number(one.interval[0])}, {number(one.interval[1])}]"
+        name = plain(f"    {one.column}" + (f", {one.group}" if one.group else ""))
+        space = max(width - len(numbers) - 2, 12)
+        cut = name if len(name) <= space else f"{name[: space - 1]}…"
+        yield one_line(f"{cut:<{space}}  {numbers}")
+    if most is not None and len(each) > most:
+        yield Text(f"    … and {len(each) - most} more lines, which --verbose shows", "dim")
+
+
+def _signed(value: float) -> str:
+    return f"+{number(value)}" if value > 0 else number(value)

@@ -1,0 +1,60 @@
+"""Finds runs by what a person calls them: an experiment, the name of a run's folder, or its path."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from wane.experiments import FOLDERS, own
+from wane.names import unknown
+from wane.report.collect import SCALES, Run, collect, read
+
+
+def runs_called(name: str, roots: Sequence[Path]) -> list[Run]:
+    """Returns the runs of an experiment, or the run of this name or in this folder.
+
+    A run is called by the name of its folder, "q-lambda+seeds=8", with its scale in front if one likes. An experiment
+    that was not run has no runs. Raises UnknownName if there is neither an experiment nor a run of this name.
+    """
+    if is_run_folder(name):
+        return [read(Path(name))]
+    runs = collect(*roots)
+    short = Path(name).name if own.is_file_name(name) else name
+    found = [run for run in runs if run.experiment == short]
+    if "+" in name or "/" in short or not found:
+        found = [run for run in runs if short in (run.folder.name, f"{run.scale}/{run.folder.name}")]
+    # Of experiments of one's own it is not known here whether they exist.
+    if not found and name not in FOLDERS and "." not in name:
+        raise unknown("experiment or run", name, dict.fromkeys([*FOLDERS, *(run.folder.name for run in runs)]))
+    return found
+
+
+def standard_run(name: str, scale: str, runs: Sequence[Run]) -> Run | None:
+    """Returns the run that a name stands for among the runs of that name, or None if there is none.
+
+    The name of an experiment stands for the run with the settings of a scale, any other name for one run.
+    """
+    is_experiment = not is_run_folder(name) and any(run.experiment in (name, Path(name).name) for run in runs)
+    wanted = [run for run in runs if run.is_standard and run.scale == scale] if is_experiment else runs
+    return next((run for run in wanted if run.record), None)
+
+
+def one_run(name: str, scale: str, roots: Sequence[Path]) -> Run:
+    """Returns the whole run that a name stands for. An experiment that ran at one scale only stands for that run.
+
+    Raises ValueError if there is no such run, if it is damaged or not finished, or if several could be meant.
+    """
+    runs = runs_called(name, roots)
+    found = [run for each in (scale, *SCALES) if (run := standard_run(name, each, runs))]
+    if not found and len(runs) > 1:
+        names = ", ".join(f"{run.scale}/{run.folder.name}" for run in runs)
+        raise ValueError(f"{name} was not run with the settings of a scale; name one of its runs: {names}")
+    if not found and not runs:
+        raise ValueError(f"{name} was not run yet: wane run {name} --scale {scale}")
+    run = found[0] if found else runs[0]
+    if run.problems:
+        raise ValueError(f"{run.folder} cannot be compared. {run.problems[0]}")
+    return run
+
+
+def is_run_folder(name: str) -> bool:
+    """Whether a name is the path of a run's folder."""
+    return Path(name).is_dir() and Path(name).absolute().parent.name in SCALES

@@ -1,0 +1,130 @@
+"""Reads the words of a command line into a dataclass or into the arguments of a function.
+
+Whatever is wrong is told in one line that names the option. This module loads neither JAX nor pandas.
+"""
+
+import contextlib
+import functools
+import inspect
+import io
+import re
+from collections.abc import Callable, Sequence
+from types import NoneType, UnionType
+from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
+
+import tyro
+from tyro.constructors import ConstructorRegistry, PrimitiveConstructorSpec, PrimitiveTypeInfo
+
+from wane.runs.errors import UsageError
+from wane.settings import check_values, deferred
+
+REGISTRY = ConstructorRegistry()
+SENTENCES = {
+    r"^Unrecognized options?: (-[^\s,]*).*": r"\1: there is no such option",
+    r"^Unrecognized options?: ([^\s,]+).*": r"\1: this word belongs to no option",
+    r"^Error parsing (\S+?): ": r"\1: ",
+    r"^Missing value for argument '(\S+)'. Expected ([2-9]) values": r"\1: \2 values are needed",
+    r"^Missing value for argument '(\S+)'.*": r"\1: a value is needed",
+    r"^invalid choice '(.*)' for argument '(\S+)'\. Expected one of \((.*?),?\)": r"\2 \1: one of \3 is needed",
+    r"^Argument (\S+) is fixed to .*": r"\1: this can be set in Python only",
+}
+"""What tyro says, and how it is said here."""
+_refused: list[str] = []
+"""Why words of this command line are no numbers."""
+
+
+def parse(kind: Any, words: Sequence[str], prog: str, **options: Any) -> Any:
+    """Returns what tyro makes of the words. The settings in it are not checked yet.
+
+    Raises UsageError if an option is unknown, lacks its value or has one of the wrong type. Help that is asked for is
+    printed, and ends the program as tyro does.
+    """
+    told = io.StringIO()
+    _refused.clear()
+    try:
+        with deferred(), contextlib.redirect_stderr(told):
+            return tyro.cli(kind, args=list(words), prog=prog, registry=REGISTRY, **options)
+    except SystemExit as end:
+        if not end.code:
+            raise
+        raise UsageError(one_line(told.getvalue(), prog)) from None
+
+
+def parse_call(function: Callable[..., None], words: Sequence[str], prog: str) -> dict[str, Any]:
+    """Returns the arguments that the words name for a function, checked by the types of its parameters.
+
+    Raises UsageError as `parse` does, and SettingError for a value out of its range.
+    """
+
+    @functools.wraps(function)
+    def arguments(*values: Any, **named: Any) -> dict[str, Any]:
+        return dict(inspect.signature(function).bind(*values, **named).arguments)
+
+    found = parse(arguments, words, prog)
+    check_values(found, get_type_hints(function, include_extras=True))
+    return found
+
+
+def one_line(text: str, prog: str) -> str:
+    """Makes one sentence of what tyro prints in a box about a mistake.
+
+    >>> box = "╭─ Unrecognized options ─╮\\n│ Unrecognized options: --sed, 3 │\\n│ ───── │\\n"
+    >>> box += "│ Perhaps you meant: │\\n│     --seed INT │\\n╰──╯"
+    >>> print(one_line(box, "wane run toy"))
+    --sed: there is no such option; did you mean --seed? `wane run toy --help` shows all
+    """
+    lines = [line.strip("│ ") for line in text.splitlines() if not line.startswith(("╭", "╰"))]
+    parts = re.split(r"\n[─-]+\n", "\n".join(lines))
+    # Where a box cannot be drawn, the title is a part of its own.
+    fault = " ".join(parts["╭" not in text and len(parts) > 1].split()).removesuffix(".")
+    for pattern, sentence in SENTENCES.items():
+        fault = re.sub(pattern, sentence, fault)
+    if _refused:
+        # Of a list tyro only says that it cannot be read.
+        fault = re.sub(r"^(\S+): Could not .*", lambda found: f"{found[1]}: {_refused[-1]}", fault)
+    if meant := re.search(r"Perhaps you meant:.*?(--[\w.-]+)", " ".join(lines)):
+        fault += f"; did you mean {meant[1]}?"
+    return f"{fault}{'' if fault.endswith('?') else ';'} `{prog} --help` shows all"
+
+
+@REGISTRY.primitive_rule
+def number_rule(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[Any] | None:
+    """Reads numbers, also those that may be arrays (`wane.types.Scalar`, `Integer`).
+
+    JAX traces such settings when agents are batched over them; on the command line they are numbers, or "none" where
+    None is allowed.
+    """
+    members = [_bare(member) for member in _members(info.type)]
+    if not (int in members or float in members) or any(member in (str, bool, Any) for member in members):
+        return None
+    number, optional = (float if float in members else int), NoneType in members
+
+    def read(words: list[str]) -> Any:
+        if optional and words[0].lower() == "none":
+            return None
+        try:
+            return number(words[0])
+        except ValueError:
+            kind = "a number" if number is float else "a whole number"
+            _refused.append(f"{kind} is needed, got {words[0]!r}")
+            raise ValueError(_refused[-1]) from None
+
+    return PrimitiveConstructorSpec(
+        nargs=1,
+        metavar="{None}|" * optional + number.__name__.upper(),
+        instance_from_str=read,
+        is_instance=lambda value: (optional and value is None) or _is_number(value),
+        str_from_instance=lambda value: [str(value)],
+    )
+
+
+def _members(hint: Any) -> tuple[Any, ...]:
+    return get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+
+
+def _bare(hint: Any) -> Any:
+    return get_args(hint)[0] if get_origin(hint) is Annotated else hint
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) or hasattr(value, "dtype")

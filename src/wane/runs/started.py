@@ -1,0 +1,30 @@
+"""Notes what a run is when it begins, so that an interrupted one can be told and gone on with."""
+
+import os
+import platform
+from collections.abc import Iterable
+
+from wane.experiments import own
+from wane.files import write_json
+from wane.runs import record
+from wane.runs.launchers import Task
+from wane.runs.run import Run
+
+
+def write_started(run: Run, tasks: Iterable[Task]) -> None:
+    """Writes checkpoint/started.json: the experiment, its settings, its parts, and the process that computes them."""
+    about = {
+        "experiment": run.name,
+        "file": source_file(run),
+        "changed": {name: record.plain(value) for name, value in run.changed.items()},
+        "parts": [task.folder.name for task in tasks],
+        "process": os.getpid(),
+        "machine": platform.node(),
+    }
+    write_json(run.folder.checkpoint / "started.json", about)
+
+
+def source_file(run: Run) -> str | None:
+    """The path of an experiment that is a file, or None."""
+    path = own.path_of(run.name)
+    return None if path is None else str(path)

@@ -1,0 +1,300 @@
+"""Settings that are checked: what a setting may be is declared once, in the type of its field.
+
+    @dataclass(frozen=True)
+    class Config(Checked):
+        epsilon: Probability = 0.2
+        lambdas: Annotated[tuple[Lambda, ...], DISTINCT] = (0.0, 1.0)
+        rounds: Annotated[int, Range(2, 100)] = 10
+
+        def rules(self) -> None:
+            require(self.rounds >= len(self.lambdas), self, "rounds", "at least one for each λ is needed")
+
+`Checked` checks all fields when such a dataclass is made, those of nested dataclasses included, and then calls `rules`,
+which holds what concerns several fields. An error names the setting, the value that it got and what is needed:
+
+    epsilon = 7: a probability between 0 and 1 is needed
+
+A field without a declared range is checked too: a number must be finite and not negative, and a whole number must be
+at least 1. Values that JAX is tracing are unknown, so they pass.
+"""
+
+import dataclasses
+import math
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from functools import cache
+from types import UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from wane.names import nearest
+
+
+class SettingError(ValueError):
+    """Raised for a setting that cannot be used: its name, its value, and a sentence that says what is needed."""
+
+    def __init__(self, name: str, value: Any, needed: str):
+        self.name, self.value, self.needed = name, value, needed
+        super().__init__(f"{name} = {_shown(value)}: {needed}")
+
+    def __reduce__(self) -> tuple[type, tuple[str, Any, str]]:
+        # An exception is pickled by its message alone, and a worker's error comes back pickled.
+        return type(self), (self.name, self.value, self.needed)
+
+    @property
+    def as_option(self) -> str:
+        """The message for the command line: it names the option as it is typed.
+
+        >>> SettingError("agent.step_size", 7.0, "a number between 0 and 1 is needed").as_option
+        '--agent.step-size 7: a number between 0 and 1 is needed'
+        """
+        words = [f"--{self.name.replace('_', '-')}"]
+        words += [_shown(each) for each in self.value] if isinstance(self.value, tuple | list) else [_shown(self.value)]
+        return f"{' '.join(words)}: {self.needed}"
+
+
+@dataclass(frozen=True)
+class Range:
+    """The numbers that a setting may be: from `low` to `high`, both included unless `above` or `below` is set."""
+
+    low: float = -math.inf
+    high: float = math.inf
+    what: str = ""
+    """What the number is, with its article: "a probability". Nothing stands for "a number" or "a whole number"."""
+    above: bool = False
+    """Whether `low` itself is excluded."""
+    below: bool = False
+    """Whether `high` itself is excluded."""
+
+    def holds(self, number: float) -> bool:
+        """Whether a number is finite and lies in the range."""
+        # A whole number may be too large for a float.
+        if isinstance(number, float) and not math.isfinite(number):
+            return False
+        return (number > self.low if self.above else number >= self.low) and (
+            number < self.high if self.below else number <= self.high
+        )
+
+    def needed(self, whole: bool) -> str:
+        """What is needed, in words.
+
+        >>> Range(0, 1, "a probability").needed(False), Range(1).needed(True)
+        ('a probability between 0 and 1 is needed', 'a whole number of at least 1 is needed')
+        >>> Range(0, 5, above=True).needed(False)
+        'a number above 0 and at most 5 is needed'
+        """
+        what = self.what or ("a whole number" if whole else "a number")
+        low = f"above {self.low:,}" if self.above else f"of at least {self.low:,}"
+        high = f"below {self.high:,}" if self.below else f"at most {self.high:,}"
+        if math.isinf(self.low) and math.isinf(self.high):
+            return f"{what} that is finite is needed"
+        if math.isinf(self.high):
+            return f"{what} {low} is needed"
+        if math.isinf(self.low):
+            return f"{what} of {high} is needed"
+        if self.above or self.below:
+            return f"{what} {low} and {high} is needed"
+        return f"{what} between {self.low:,} and {self.high:,} is needed"
+
+
+LONGEST = 60
+"""Characters of a value in an error."""
+
+
+class _Distinct:
+    """Says that no value of a list may be given twice."""
+
+
+DISTINCT = _Distinct()
+Probability = Annotated[float, Range(0, 1, "a probability")]
+Share = Annotated[float, Range(0, 1, "a share")]
+Lambda = Annotated[float, Range(0, 1, "a λ")]
+"""The fraction of a reward that a visit leaves."""
+Discount = Annotated[float, Range(0, 1, "a discount")]
+"""γ."""
+Weight = Annotated[float, Range(0, 1, "a weight")]
+Finite = Annotated[float, Range(-1_000_000, 1_000_000)]
+NotNegative = Annotated[float, Range(0, 1_000_000)]
+Positive = Annotated[float, Range(0, 1_000_000, above=True)]
+Count = Annotated[int, Range(1, 1_000_000)]
+"""How many there are of something."""
+
+_deferred: ContextVar[bool] = ContextVar("deferred", default=False)
+
+
+class Checked:
+    """A dataclass that checks its settings when it is made."""
+
+    def __post_init__(self) -> None:
+        if not _deferred.get():
+            check(self)
+
+    def rules(self) -> None:
+        """Raises SettingError if settings do not fit each other. Each of them alone is right already."""
+
+
+@contextmanager
+def deferred() -> Iterator[None]:
+    """Lets dataclasses be made unchecked. Whoever makes them calls `check` on the outermost one afterwards.
+
+    A nested dataclass is made before the one around it, so it cannot tell its place ("agent.") in an error.
+    """
+    token = _deferred.set(True)
+    try:
+        yield
+    finally:
+        _deferred.reset(token)
+
+
+def require(fine: bool, settings: Any, name: str, needed: str) -> None:
+    """Raises SettingError unless all is fine. It names a setting, "agent.epsilon", and shows its value."""
+    if not fine:
+        value = settings
+        for part in name.split("."):
+            value = getattr(value, part)
+        raise SettingError(name, value, needed)
+
+
+def check(settings: Any) -> None:
+    """Checks a dataclass of settings and the dataclasses in it. Raises SettingError for the first that is wrong."""
+    check_values(_values(settings), field_types(type(settings)))
+    _check_rules(settings, "")
+
+
+def check_values(values: Mapping[str, Any], types: Mapping[str, Any], prefix: str = "") -> None:
+    """Checks values by the types of their fields or parameters. Raises SettingError for the first that is wrong."""
+    for name, value in values.items():
+        hint = types.get(name, Any)
+        if is_nested(value):
+            check_values(_values(value), field_types(type(value)), _inside(prefix, name, hint))
+        else:
+            _check_value(prefix + name, value, hint)
+
+
+def field_types(kind: type) -> Mapping[str, Any]:
+    """The types of a dataclass's fields, with their ranges."""
+    return _field_types(kind)
+
+
+@cache
+def _field_types(kind: type) -> Mapping[str, Any]:
+    return get_type_hints(kind, include_extras=True)
+
+
+def is_nested(value: Any) -> bool:
+    """Whether a value is itself a group of settings. A depletion or a world is not: it checks itself."""
+    equinox = sys.modules.get("equinox")
+    if not dataclasses.is_dataclass(value) or isinstance(value, type):
+        return False
+    return equinox is None or not isinstance(value, equinox.Module)
+
+
+def _values(settings: Any) -> dict[str, Any]:
+    return {field.name: getattr(settings, field.name) for field in dataclasses.fields(settings)}
+
+
+def _check_rules(settings: Any, prefix: str) -> None:
+    """Calls `rules` of the innermost dataclasses first. Errors get the names that settings have from outside."""
+    types = field_types(type(settings))
+    for name, value in _values(settings).items():
+        if is_nested(value):
+            _check_rules(value, _inside(prefix, name, types.get(name, Any)))
+    if isinstance(settings, Checked):
+        try:
+            settings.rules()
+        except SettingError as error:
+            raise SettingError(prefix + error.name, error.value, error.needed) from None
+
+
+def _inside(prefix: str, name: str, hint: Any) -> str:
+    """What stands in front of the settings of a nested dataclass: "agent.", or nothing if an option says so."""
+    unnamed = any(getattr(note, "name", None) == "" for note in getattr(hint, "__metadata__", ()))
+    return prefix if unnamed else f"{prefix}{name}."
+
+
+def _check_value(name: str, value: Any, hint: Any) -> None:
+    notes, members = _opened(hint)
+    if value is None and type(None) in members:
+        return
+    limits = next((note for note in notes if isinstance(note, Range)), None)
+    if isinstance(value, tuple | list):
+        _check_list(name, tuple(value), limits, members, DISTINCT in notes)
+    else:
+        _check_one(name, value, value, limits, members)
+
+
+def _check_list(
+    name: str, values: tuple[Any, ...], limits: Range | None, members: tuple[Any, ...], distinct: bool
+) -> None:
+    if not values:
+        raise SettingError(name, values, "at least one value is needed")
+    kinds = next((get_args(member) for member in members if get_origin(member) is tuple), ())
+    for i, each in enumerate(values):
+        kind = Any if not kinds else kinds[0] if kinds[-1] is Ellipsis else kinds[min(i, len(kinds) - 1)]
+        notes, inner = _opened(kind)
+        inner_limits = next((note for note in notes if isinstance(note, Range)), limits)
+        _check_one(name, each, values, inner_limits, inner if kinds else members)
+        if distinct and each in values[:i]:
+            raise SettingError(name, values, f"different values are needed, but {_shown(each)} is given twice")
+
+
+def _check_one(name: str, value: Any, shown: Any, limits: Range | None, members: tuple[Any, ...]) -> None:
+    """Checks a word against the words that there are, and a number (or an array of them) against its range."""
+    but = f", not {_shown(value)}" if value is not shown else ""
+    words = [word for member in members if get_origin(member) is Literal for word in get_args(member)]
+    if words:
+        if value not in words:
+            near = nearest(str(value), map(str, words))
+            meant = f"; did you mean {near}?" if near else ""
+            raise SettingError(name, shown, f"{_either(words)} is needed{but}{meant}")
+        return
+    is_number, whole = limits is not None or float in members or int in members, _is_whole(members)
+    if not is_number or _is_traced(value):
+        return
+    limits = limits or Range(1 if whole else 0)
+    numbers = _numbers(value)
+    if numbers is None or not all(limits.holds(each) and (not whole or type(each) is int) for each in numbers):
+        raise SettingError(name, shown, limits.needed(whole) + but)
+
+
+def _opened(hint: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    """What a type is annotated with, and the types that it is a union of."""
+    notes: tuple[Any, ...] = ()
+    while get_origin(hint) is Annotated:
+        notes, hint = (*notes, *hint.__metadata__), get_args(hint)[0]
+    if get_origin(hint) not in (Union, UnionType):
+        return notes, (hint,)
+    opened = [_opened(member) for member in get_args(hint)]
+    return notes + sum((inner for inner, _ in opened), ()), sum((members for _, members in opened), ())
+
+
+def _is_whole(members: tuple[Any, ...]) -> bool:
+    return int in members and float not in members
+
+
+def _is_traced(value: Any) -> bool:
+    jax = sys.modules.get("jax")
+    return jax is not None and isinstance(value, jax.core.Tracer)
+
+
+def _numbers(value: Any) -> list[Any] | None:
+    """The numbers of a number or an array, or None if it is something else."""
+    found = value.ravel().tolist() if hasattr(value, "ravel") else [value]
+    numbers = all(isinstance(each, int | float) and not isinstance(each, bool) for each in found)
+    return found if numbers else None
+
+
+def _either(words: list[Any]) -> str:
+    *most, last = [f'"{word}"' for word in words]
+    return f"{', '.join(most)} or {last}" if most else last
+
+
+def _shown(value: Any) -> str:
+    """A value as a person would write it: 7 for 7.0, and not without end."""
+    if isinstance(value, tuple | list):
+        return f"({', '.join(map(_shown, value))})"
+    whole = isinstance(value, float) and value.is_integer() and abs(value) < 1e15
+    text = str(int(value) if whole else value)
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"

@@ -1,0 +1,1 @@
+"""Attacks on the package with random input: what must never happen does not happen, whatever users give."""
