@@ -218,6 +218,27 @@ def test_the_error_of_a_renewal_is_stated_or_refused():
         renewal_representation(CHAINS["loop"], Switch(), discount=1 - 1e-12)
 
 
+class Drift(wane.Depletion):
+    """Its memory grows with every visit and never settles."""
+
+    def initial(self, shape=()):
+        return np.zeros(shape)
+
+    def worth(self, memory):
+        return 1 / (1 + memory)
+
+    def visit(self, memory):
+        return memory + 0.1234567
+
+
+def test_sums_over_very_many_visits_are_refused_at_once():
+    """At γ = 1 − 1e-7 a hundred million visits count. To follow them one by one would look like a hang."""
+    with pytest.raises(ValueError, match="have an error of .*more than the tolerance"):
+        wane.representation(CHAINS["loop"], Drift(), discount=1 - 1e-7)
+    with pytest.raises(ValueError, match="Drift would be summed over .* visits"):
+        renewal_representation(CHAINS["loop"], Drift(), discount=1 - 1e-7, tolerance=1.0)
+
+
 def test_bounds_at_the_edges():
     for discount, lam in ((1 - 1e-14, 1 - 1e-14), (1.0, 1 - 1e-14), (1 - 1e-14, 1.0)):
         exact = float(1 / (1 - Fraction(discount) * Fraction(lam)))

@@ -46,6 +46,8 @@ LONGEST_RETURN = 100_000
 MOST_MEMORIES = 4096
 MOST_WORTHS = 2**28
 """How many pairs of memory and return time are looked at: so many take about ten seconds."""
+LONGEST_LINE = 1_000_000
+"""How many visits are followed one after the other: so many take a few seconds."""
 LONGEST_GROWTH = 5000
 
 
@@ -138,6 +140,8 @@ def _renewal(
     # An omitted return mass ε loses at most ε · bound / escape for each of the 1 / escape expected visits.
     negligible = 0.1 * tolerance * escape**2 / depletion.bound
     laws = return_laws(plain, float(discount), sites, escape, negligible)
+    # What these errors cost is known before the sums over visits, which may be long.
+    _check_error(max(_law_error(law, depletion, float(e)) for law, e in zip(laws, escape, strict=True)), tolerance)
     how = f"{how}; renewal over {max(len(law.weights) for law in laws)} return times"
 
     def make(fresh: Any, omitted: float) -> Renewal:
@@ -148,6 +152,14 @@ def _renewal(
     phi, error = _columns(unknown, unknown.fresh_memory)
     _check_error(error, tolerance)
     return make(jnp.asarray(phi) if isinstance(kernel, jax.Array) else phi, error)
+
+
+def _law_error(law: ReturnLaw, depletion: Depletion, escape: float) -> float:
+    """Return a bound on what is lost with the returns that the law omits.
+
+    Rounding changes the law as an omission does, by a few units of the last digit.
+    """
+    return (law.omitted + 2 * np.finfo(float).eps) * depletion.bound / escape**2
 
 
 def _check_error(error: float, tolerance: float) -> None:
@@ -263,10 +275,10 @@ def _along_a_line(chains: Sequence["_SiteChain"], start: Memory) -> tuple[Float[
     line = line_of_memories(depletion, first, min(visits, 3) + 1)
     if not forgets(depletion, line, waits(depletion, pick(line, slice(-1)), 4)[0]):
         return None
-    if visits * len(weights) > MOST_WORTHS:
+    if visits > LONGEST_LINE or visits * len(weights) > MOST_WORTHS:
         raise ValueError(
-            f"{type(depletion).__name__} would be summed over {visits} visits × {len(weights)} return times, more than "
-            f"{MOST_WORTHS:.1e} pairs: discount more, or call wane.exact.renewal_representation with a larger tolerance"
+            f"{type(depletion).__name__} would be summed over {visits} visits × {len(weights)} return times. That "
+            "takes too long: discount more, or call wane.exact.renewal_representation with a larger tolerance"
         )
     pays = pays_along(depletion, line_of_memories(depletion, first, visits + 1), weights)
     if pays is None:
@@ -307,8 +319,7 @@ class _SiteChain(NamedTuple):
     @property
     def omitted(self) -> float:
         """A bound on what is lost with the returns that the law omits."""
-        # Rounding changes the law as an omission does, by a few units of the last digit.
-        return (self.law.omitted + 2 * np.finfo(float).eps) * self.depletion.bound / self.escape**2
+        return _law_error(self.law, self.depletion, self.escape)
 
     def beyond(self, visits: int) -> float:
         """Return a bound on what comes after so many returns."""
