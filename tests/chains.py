@@ -1,8 +1,10 @@
-"""Chains to test on, and two slow, independent ways to evaluate a depletion on them."""
+"""Chains and depletions to test on, and two slow, independent ways to evaluate a depletion on them."""
 
 import jax
 import numpy as np
 from hypothesis import strategies as st
+
+import wane
 
 CHAINS = {
     "one state": np.ones((1, 1)),
@@ -14,6 +16,32 @@ CHAINS = {
     "ends": np.array([[0.1, 0.6, 0.3], [0.5, 0.2, 0.3], [0, 0, 0.0]]),
     "mixing": np.random.default_rng(1).dirichlet(np.ones(5), 5),
 }
+
+
+class Meadow(wane.Depletion):
+    """Grass that grows back logistically: the documented example of a user's own depletion."""
+
+    bite: float
+    growth: float
+
+    def initial(self, shape=()):
+        return np.ones(shape)
+
+    def worth(self, memory):
+        return memory
+
+    def visit(self, memory):
+        return (1 - self.bite) * memory
+
+    def wait(self, memory):
+        return memory + self.growth * memory * (1 - memory)
+
+
+class Tank(Meadow):
+    """Refills by a fixed amount: a kink where it is full."""
+
+    def wait(self, memory):
+        return np.minimum(memory + self.growth, 1.0)
 
 
 @st.composite

@@ -230,6 +230,11 @@ def check_policy(policy: ArrayLike, n_states: Integer, n_actions: Integer) -> Po
     )
 
 
+def probabilities(policy: Policy, n_actions: Integer) -> Float[AnyArray, "states actions"]:
+    """Return π(a|s) of a policy that `check_policy` has returned."""
+    return policy if policy.ndim == 2 else np.eye(int(n_actions))[policy]
+
+
 def reachable(graph: Any, sources: Int[np.ndarray, " sources"]) -> Bool[np.ndarray, " states"]:
     """Return a mask of the states to which a path leads from any of the sources (these included).
 

@@ -4,37 +4,12 @@ import numpy as np
 import pytest
 
 import wane
+from chains import Meadow, Tank
 from wane.exact.levels import enclosing_levels
 from wane.regrowth import Elapsed
 
 WALK = np.array([[1, 0], [2, 0], [2, 1]])
 KERNELS = np.eye(3)[WALK.T]
-
-
-class Meadow(wane.Depletion):
-    """Grass that grows back logistically."""
-
-    bite: float
-    growth: float
-
-    def initial(self, shape=()):
-        return np.ones(shape)
-
-    def worth(self, memory):
-        return memory
-
-    def visit(self, memory):
-        return (1 - self.bite) * memory
-
-    def wait(self, memory):
-        return memory + self.growth * memory * (1 - memory)
-
-
-class Tank(Meadow):
-    """Refills by a fixed amount."""
-
-    def wait(self, memory):
-        return np.minimum(memory + self.growth, 1.0)
 
 
 class Closed(wane.Depletion):

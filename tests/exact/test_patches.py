@@ -4,27 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import wane
-from chains import CHAINS, kernels
-
-
-class Tank(wane.Depletion):
-    """Refills by a fixed amount: a memory that is one real number, and a kink."""
-
-    bite: float
-    growth: float
-
-    def initial(self, shape=()):
-        return np.ones(shape)
-
-    def worth(self, memory):
-        return memory
-
-    def visit(self, memory):
-        return (1 - self.bite) * memory
-
-    def wait(self, memory):
-        return np.minimum(memory + self.growth, 1.0)
-
+from chains import CHAINS, Tank, kernels
 
 CURVES = [
     wane.Geometric(0.0),

@@ -2,36 +2,10 @@ import numpy as np
 import pytest
 
 import wane
-from chains import CHAINS, forward_sum, monte_carlo
+from chains import CHAINS, Meadow, Tank, forward_sum, monte_carlo
 from wane.exact.renewal import renewal_representation, return_laws
 
 KERNEL = CHAINS["mixing"][:3, :3] / CHAINS["mixing"][:3, :3].sum(1, keepdims=True)
-
-
-class Meadow(wane.Depletion):
-    """Grass that grows back logistically: the documented example of a user's own depletion."""
-
-    bite: float
-    growth: float
-
-    def initial(self, shape=()):
-        return np.ones(shape)
-
-    def worth(self, memory):
-        return memory
-
-    def visit(self, memory):
-        return (1 - self.bite) * memory
-
-    def wait(self, memory):
-        return memory + self.growth * memory * (1 - memory)
-
-
-class Tank(Meadow):
-    """Refills by a fixed amount: a kink where it is full."""
-
-    def wait(self, memory):
-        return np.minimum(memory + self.growth, 1.0)
 
 
 class Through(wane.Depletion):

@@ -44,6 +44,7 @@ from wane.depletion import Depletion, Geometric
 from wane.exact.bellman import bellman_target
 from wane.exact.representations import check_parameters
 from wane.mdp import check_policy, check_sites
+from wane.mdp import probabilities as policy_probabilities
 from wane.regrowth import EligibilityTrace, TotalTime
 from wane.settings import Checked, Count, Discount, Positive, Probability, Range, Weight
 from wane.types import AnyArray, Integer, PerSite, Scalar, Tree
@@ -230,7 +231,7 @@ def probabilities(world: World, config: Config) -> Float[np.ndarray, "states act
             raise ValueError(f"the world has {len(world.policies)} policies of its own, none with number {policy!r}")
         policy = world.policies[policy]
     policy = check_policy(policy, world.n_states, world.n_actions)
-    return np.asarray(policy, float) if policy.ndim == 2 else np.eye(world.n_actions)[policy]
+    return np.asarray(policy_probabilities(policy, world.n_actions), float)
 
 
 def behaviour(chances: Float[np.ndarray, "states actions"], config: Config) -> Float[np.ndarray, "states actions"]:

@@ -20,7 +20,7 @@ from wane.depletion import Geometric
 from wane.exact.bounds import convergence
 from wane.exact.representations import check_parameters, check_tolerance
 from wane.limits import require_memory
-from wane.mdp import MDP, check_discount, check_kernel, check_policy, check_sites
+from wane.mdp import MDP, check_discount, check_kernel, check_policy, check_sites, probabilities
 from wane.sums import namespace
 from wane.types import AnyArray, ArrayLike, Integer, KernelLike, Numbers, Scalar
 
@@ -56,8 +56,7 @@ def bellman_action_step(
 ) -> Float[AnyArray, "states actions sites"]:
     """Return G_λ Φ in the state–action form. `policy` holds actions (states,) or probabilities (states, actions)."""
     xp = namespace(phi, policy)
-    probabilities = policy if policy.ndim == 2 else np.eye(mdp.n_actions)[policy]
-    phi_next = mdp.backup(xp.einsum("sa,sak->sk", probabilities, phi))
+    phi_next = mdp.backup(xp.einsum("sa,sak->sk", probabilities(policy, mdp.n_actions), phi))
     return bellman_target(phi_next, _visited(phi[:, 0], sites)[:, None], lam, discount)
 
 

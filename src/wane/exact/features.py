@@ -36,12 +36,12 @@ from scipy import linalg, sparse
 from wane.checks import check_range, is_traced
 from wane.depletion import Diminishing, Geometric
 from wane.exact.bellman import bellman_target
-from wane.exact.graph import can_reach, recurrent_classes
+from wane.exact.dense_jax import solve_jax
+from wane.exact.graph import recurrent_classes
 from wane.exact.methods import Method
-from wane.exact.patches import sum_over_visits
+from wane.exact.patches import solve_column
 from wane.exact.representations import check_parameters
-from wane.exact.solve import solve
-from wane.exact.system import leaving
+from wane.exact.system import InaccurateSolve
 from wane.mdp import MDP, check_discount, check_kernel
 from wane.sums import namespace
 from wane.types import AnyArray, ArrayLike, KernelLike, Scalar
@@ -89,8 +89,9 @@ def check_features(features: ArrayLike, n_states: int) -> Float[AnyArray, "state
         raise ValueError(
             f"features has shape {array.shape}: give a row for each of {n_states} states, (states, features)"
         )
-    check_range("features", array, 0, 1, "the λF is defined for φ in [0, 1], so scale each feature to that range")
-    return array
+    return check_range(
+        "features", array, 0, 1, "the λF is defined for φ in [0, 1], so scale each feature to that range"
+    )
 
 
 def lambda_features(
@@ -109,11 +110,11 @@ def lambda_features(
     checked, discount = check_kernel(kernel), check_discount(discount)
     phi = check_features(features, checked.shape[0])
     depletion: Any = lam if isinstance(lam, Diminishing) else _geometric(lam)
-    check_parameters(depletion, phi.shape[1])
+    depletion = check_parameters(depletion, phi.shape[1])
     if isinstance(checked, jax.Array) or is_traced(phi, discount) or isinstance(phi, jax.Array):
         return _with_jax(checked, phi, depletion, discount)
     columns = [
-        _solve_one(checked, phi[:, d], depletion.at_sites(d), float(discount), method) for d in range(phi.shape[1])
+        solve_column(checked, phi[:, d], depletion.at_sites(d), float(discount), method) for d in range(phi.shape[1])
     ]
     matrix = np.stack([column for column, _, _ in columns], axis=1)
     residual = max(residual for _, residual, _ in columns)
@@ -131,55 +132,25 @@ def _geometric(lam: Any) -> Geometric:
 
 
 def _with_jax(kernel: Any, phi: Any, depletion: Any, discount: Any) -> LambdaFeatures:
-    """Solve all systems at once with JAX."""
+    """Solve all systems at once with JAX. Raises InaccurateSolve for a bad solution, which is NaN while JAX traces."""
     if not isinstance(depletion, Geometric):
         raise TypeError(f"JAX arrays need a λ, not {depletion!r}: give NumPy arrays for other curves over visit counts")
     kernel = jnp.asarray(kernel.toarray() if sparse.issparse(kernel) else kernel)
-    phi, lam = jnp.asarray(phi), jnp.broadcast_to(jnp.asarray(depletion.lam), np.shape(phi)[1])
+    phi, lam = jnp.asarray(phi, kernel.dtype), jnp.broadcast_to(jnp.asarray(depletion.lam), np.shape(phi)[1])
 
     def one(column: Any, lam: Any) -> tuple[Any, Any]:
-        system = jnp.eye(len(kernel)) - discount * (1 - (1 - lam) * column)[:, None] * kernel
-        x = jnp.linalg.solve(system, column)
-        return x, jnp.abs(column - system @ x).max() / ((1 + discount) * jnp.abs(x).max() + jnp.abs(column).max())
+        # 1 − weight is written as a sum, in which nothing cancels.
+        weight, loss = discount * ((1 - column) + lam * column), (1 - discount) + discount * (1 - lam) * column
+        x, residual, _ = solve_jax(kernel, column[:, None], weight, loss)
+        return x[:, 0], residual
 
     matrix, residuals = jax.vmap(one, (1, 0), (1, 0))(phi, lam)
-    return LambdaFeatures(matrix, phi, depletion, discount, residuals.max(), "dense LU by JAX")
-
-
-def _solve_one(
-    kernel: Any, phi: Float[np.ndarray, " states"], depletion: Any, discount: float, method: str | Method
-) -> tuple[Float[np.ndarray, " states"], float, str]:
-    """Return one column of the λF, the residual, and how it was solved."""
-    if isinstance(depletion, Geometric):
-        return _solve_geometric(kernel, phi, float(depletion.lam), discount, method)
-    support = np.flatnonzero(phi > 0)
-    if len(support) == 0:
-        return np.zeros(len(phi)), 0.0, "nothing to solve"
-    reach = can_reach(kernel, support)
-    rows = np.flatnonzero(reach)
-    counted, units = np.zeros((len(phi), len(support))), np.zeros((len(phi), len(support)))
-    units[support, np.arange(len(support))] = phi[support]
-    among, leak = kernel[rows][:, rows], leaving(kernel[rows], reach)
-    solution = solve(among, units[rows], discount=discount, scale=1 - phi[rows], method=method, leak=leak)
-    counted[rows] = solution.x
-    next_count = discount * (kernel[support] @ counted)
-    return counted @ sum_over_visits(next_count, depletion), solution.residual, solution.method
-
-
-def _solve_geometric(
-    kernel: Any, phi: Float[np.ndarray, " states"], lam: float, discount: float, method: str | Method
-) -> tuple[Float[np.ndarray, " states"], float, str]:
-    """Return one column for λⁿ: one system, of the states that can count at all if there is no discounting."""
-    scale = 1 - (1 - lam) * phi
-    if discount < 1:
-        solution = solve(kernel, phi, discount=discount, scale=scale, method=method)
-        return solution.x, solution.residual, solution.method
-    reach = can_reach(kernel, np.flatnonzero(phi > 0))
-    rows, column = np.flatnonzero(reach), np.zeros(len(phi))
-    among, leak = kernel[rows][:, rows], leaving(kernel[rows], reach)
-    solution = solve(among, phi[rows], discount=1.0, scale=scale[rows], method=method, leak=leak)
-    column[rows] = solution.x
-    return column, solution.residual, solution.method
+    if not is_traced(matrix) and bool(jnp.isnan(matrix).any()):
+        raise InaccurateSolve(
+            f"the λF cannot be solved accurately in {matrix.dtype}: discount more, pass NumPy arrays, or switch on 64 "
+            'bits with jax.config.update("jax_enable_x64", True)'
+        )
+    return LambdaFeatures(matrix, phi, depletion, discount, residuals.max(), "dense (JAX)")
 
 
 class Eigenfunctions(NamedTuple):

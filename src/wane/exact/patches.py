@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, NoReturn
 
 import jax
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 
 from wane.checks import check_range, is_traced
 from wane.depletion import Depletion, Diminishing, FirstVisits, Geometric, Listed
@@ -86,86 +86,88 @@ def patch_representation(
     if any(len(states) == 0 for states in sets):
         raise ValueError("a patch without states is never visited: leave it out")
     if isinstance(depletion, Diminishing):
-        found = [_patch(checked, states, depletion.at_sites(i), gamma, method) for i, states in enumerate(sets)]
+        indicators = [np.isin(np.arange(checked.shape[0]), states).astype(float) for states in sets]
+        found = [solve_column(checked, phi, depletion.at_sites(i), gamma, method) for i, phi in enumerate(indicators)]
         matrix = np.stack([column for column, _, _ in found], axis=1)
         return PatchRepresentation(matrix, max(residual for _, residual, _ in found), found[0][2])
     low, high, residual, how = growing_patches(checked, sets, depletion, gamma, method, grid)
     return PatchRepresentation((low + high) / 2, residual, how, float(np.max(np.abs(high - low))) / 2)
 
 
-def _patch(
-    kernel: Any, states: Int[np.ndarray, " patch"], depletion: Any, discount: float, method: str | Method
-) -> tuple[Float[np.ndarray, " states"], float, str]:
-    """Return Φ(·, X), the residual, and how it was solved."""
-    n = kernel.shape[0]
-    inside = np.zeros(n, bool)
-    inside[states] = True
-    if isinstance(depletion, Geometric):
-        return _geometric_patch(kernel, inside, float(depletion.lam), discount, method)
-    cure = "use Geometric, which needs one column, or a smaller patch"
-    require_memory("a patch", (n, "states"), (len(states), "states of the patch"), copies=5, cure=cure)
-    units = np.zeros((n, len(states)))
-    units[states, np.arange(len(states))] = 1
-    first_visit, residual, how = _first_visits(kernel, inside, units, discount, method)
-    next_visit = discount * (kernel[states] @ first_visit)
-    return first_visit @ sum_over_visits(next_visit, depletion), residual, how
+Column = tuple[Float[np.ndarray, " states"], float, str]
+"""Φ of one patch or feature, the residual, and how it was solved."""
 
 
-def _geometric_patch(
-    kernel: Any, inside: Bool[np.ndarray, " states"], lam: float, discount: float, method: str | Method
-) -> tuple[Float[np.ndarray, " states"], float, str]:
-    """Return (I − γDP)⁻¹ 1_X on the states that can reach X, and zero elsewhere.
+def solve_column(
+    kernel: Any, phi: Float[np.ndarray, " states"], depletion: Any, discount: float, method: str | Method
+) -> Column:
+    """Return what is collected in all if a step in s counts as a visit with probability φ(s).
 
-    With discount 1 the system of all states may be singular. With λ = 1 as well, X pays for ever if it lies in a
-    recurrent class.
+    φ is the indicator of a patch, or a feature with values between 0 and 1 (`wane.exact.features`).
     """
-    scale = np.where(inside, lam, 1.0)
+    if isinstance(depletion, Geometric):
+        return _geometric_column(kernel, phi, float(depletion.lam), discount, method)
+    support = np.flatnonzero(phi > 0)
+    if len(support) == 0:
+        return np.zeros(len(phi)), 0.0, "nothing to solve"
+    cure = "use Geometric, which needs one column, or fewer states that count"
+    require_memory("a patch", (len(phi), "states"), (len(support), "states that count"), copies=5, cure=cure)
+    first_visit, residual, how = _first_visits(kernel, phi, support, discount, method)
+    next_visit = discount * (kernel[support] @ first_visit)
+    return first_visit @ _sum_over_visits(next_visit, depletion), residual, how
+
+
+def _geometric_column(
+    kernel: Any, phi: Float[np.ndarray, " states"], lam: float, discount: float, method: str | Method
+) -> Column:
+    """Return (I − γDP)⁻¹ φ with D = 1 − (1 − λ) φ on the states that can reach a visit, and zero elsewhere.
+
+    With discount 1 the system of all states may be singular. With λ = 1 as well, a visit in a recurrent class pays for
+    ever.
+    """
+    scale = (1 - phi) + lam * phi
     if discount < 1:
-        solution = solve(kernel, inside.astype(float), discount=discount, scale=scale, method=method)
+        solution = solve(kernel, phi, discount=discount, scale=scale, method=method)
         return solution.x, solution.residual, solution.method
-    if lam == 1 and np.any(recurrent_classes(kernel)[inside] >= 0):
+    if lam == 1 and np.any(recurrent_classes(kernel)[phi > 0] >= 0):
         _refuse_endless_visits(Geometric(lam))
-    reach = can_reach(kernel, np.flatnonzero(inside))
-    states = np.flatnonzero(reach)
+    reach = can_reach(kernel, np.flatnonzero(phi > 0))
+    states, column = np.flatnonzero(reach), np.zeros(len(phi))
     rows = kernel[states]
-    solution = solve(
-        rows[:, states],
-        inside[states].astype(float),
-        discount=1.0,
-        scale=scale[states],
-        method=method,
-        leak=leaving(rows, reach),
-    )
-    column = np.zeros(len(inside))
+    leak = leaving(rows, reach)
+    solution = solve(rows[:, states], phi[states], discount=1.0, scale=scale[states], method=method, leak=leak)
     column[states] = solution.x
     return column, solution.residual, solution.method
 
 
 def _first_visits(
     kernel: Any,
-    inside: Bool[np.ndarray, " states"],
-    units: Float[np.ndarray, "states patch"],
+    phi: Float[np.ndarray, " states"],
+    support: Int[np.ndarray, " support"],
     discount: float,
     method: str | Method,
-) -> tuple[Float[np.ndarray, "states patch"], float, str]:
-    """Return E[γ^time; the first visit to the patch is in x] for every state and x, the residual, and the method.
+) -> tuple[Float[np.ndarray, "states support"], float, str]:
+    """Return E[γ^time; the first visit is in x] for every state and every x of the support, the residual, the method.
 
-    Only the states that can reach the patch are solved for: with discount 1 the system of the others is singular.
+    States that are certain to count are known. Only the states that can reach a visit are solved for: with discount 1
+    the system of the others is singular.
     """
-    outside = np.flatnonzero(~inside & can_reach(kernel, np.flatnonzero(inside)))
-    first_visit = units.copy()
-    if len(outside) == 0:
+    visit_now = np.zeros((len(phi), len(support)))
+    visit_now[support, np.arange(len(support))] = phi[support]
+    first_visit = np.where(phi[:, None] == 1, visit_now, 0.0)
+    unknown = (phi < 1) & can_reach(kernel, support)
+    states = np.flatnonzero(unknown)
+    if len(states) == 0:
         return first_visit, 0.0, "nothing to solve"
-    rows = kernel[outside]
-    kept = np.zeros(len(inside), bool)
-    kept[outside] = True
-    rhs = discount * (rows @ units)
-    solution = solve(rows[:, outside], rhs, discount=discount, method=method, leak=leaving(rows, kept))
-    first_visit[outside] = solution.x
+    rows, waits = kernel[states], 1 - phi[states]
+    rhs = visit_now[states] + discount * waits[:, None] * (rows @ first_visit)
+    leak = leaving(rows, unknown)
+    solution = solve(rows[:, states], rhs, discount=discount, scale=waits, method=method, leak=leak)
+    first_visit[states] = solution.x
     return first_visit, solution.residual, solution.method
 
 
-def sum_over_visits(next_visit: Float[np.ndarray, "patch patch"], depletion: Diminishing) -> np.ndarray:
+def _sum_over_visits(next_visit: Float[np.ndarray, "patch patch"], depletion: Diminishing) -> np.ndarray:
     """Return Σₙ f(n) Kⁿ 1. The sum ends when the rest, at most bound · max Kⁿ1 / (1 − max K1), is negligible."""
     ones = np.ones(len(next_visit))
     escape = 1 - float((next_visit @ ones).max())

@@ -35,7 +35,7 @@ from jaxtyping import Array, Bool, Float
 from wane.depletion import Depletion, Geometric
 from wane.exact.planning import Optimum, optimum
 from wane.exact.representations import evaluate, representation
-from wane.mdp import MDP, check_discount, check_policy
+from wane.mdp import MDP, check_discount, check_policy, probabilities
 from wane.types import AnyArray, Integer, Scalar, Tree
 from wane.worlds import checks
 from wane.worlds.dynamics import State, Tables, make_tables, move, select, turn
@@ -270,8 +270,7 @@ class World:
         if self.wall_penalty == 0:
             return values
         policy = check_policy(policy, self.n_states, self.n_actions)
-        probabilities = policy if policy.ndim == 2 else np.eye(self.n_actions)[policy]
-        costs = (probabilities * self.action_costs).sum(1)
+        costs = (probabilities(policy, self.n_actions) * self.action_costs).sum(1)
         total = np.asarray(evaluate(kernel, costs, Geometric(1.0), discount=self.discount))
         return values - (self.discount if arrives else 1.0) * total
 

@@ -2,10 +2,9 @@
 
     bytes / 255 → convolutions (3 × 3, then ReLU) → flat → LayerNorm → tanh → fully connected layers (ReLU between)
 
-Pictures have their channels last. A convolution is written as a product of its 9 shifted pictures with the weights. On
-a CPU this is twice as fast as XLA's convolution. On a GPU it makes no difference for one network, but `vmap` over many
-networks stays a batched product: twelve networks take 0.33 ms a step each on an H200, one after the other 0.59 ms, and
-as XLA's grouped convolution 1.1 ms.
+Pictures have their channels last. A convolution is written as a product of its 9 shifted pictures with the weights, so
+`vmap` over many networks stays a batched product. Twelve networks that see the same pictures take 0.33 ms a step each
+on an H200. XLA's convolution takes 0.59 ms for one network after the other, and 1.1 ms each for three networks at once.
 """
 
 from collections.abc import Sequence

@@ -17,7 +17,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, UInt8
 
 from wane.agents.common.policy import sample_action
-from wane.mdp import check_policy
+from wane.mdp import check_policy, probabilities
 from wane.settings import Checked, Range, require
 from wane.types import AnyArray
 from wane.worlds.observe import PICTURES, Pixels, make_observation
@@ -129,9 +129,8 @@ def follow(key: jax.Array, world: World, policies: Sequence[Any], horizon: int, 
 
     With probability `epsilon`, later actions are uniformly random ones too.
     """
-    chances = [check_policy(policy, world.n_states, world.n_actions) for policy in policies]
-    chances = [each if each.ndim == 2 else np.eye(world.n_actions)[each] for each in chances]
-    cumulated = jnp.asarray(np.cumsum(np.stack(chances), -1))
+    checked = [check_policy(policy, world.n_states, world.n_actions) for policy in policies]
+    cumulated = jnp.asarray(np.cumsum(np.stack([probabilities(policy, world.n_actions) for policy in checked]), -1))
     starts, firsts = (part.ravel() for part in np.indices((world.n_states, world.n_actions)))
     keys = jax.random.split(key, (len(policies), len(starts)))
 
