@@ -200,6 +200,7 @@ def test_counts_do_not_wrap_round():
         (lambda: wane.Geometric(1.2), r"Geometric\(lam\) must lie in \[0, 1\], got 1.2: λ is the fraction"),
         (lambda: wane.Geometric(-0.1), r"must lie in \[0, 1\], got -0.1"),
         (lambda: wane.Geometric(np.array([0.5, np.nan])), r"got nan at index \(1,\)"),
+        (lambda: wane.FirstVisits(np.inf), r"FirstVisits\(n\) must be a whole number of visits, got inf"),
         (lambda: wane.FirstVisits(-1), r"FirstVisits\(n\) must lie in \[0, ∞\), got -1"),
         (lambda: wane.Hyperbolic(np.inf), r"Hyperbolic\(k\) must lie in \[0, ∞\), got inf"),
         (lambda: wane.PowerLaw(0.0), r"PowerLaw\(p\) must lie in \[0.05, ∞\).*use Geometric\(1.0\)"),

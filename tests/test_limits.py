@@ -54,7 +54,7 @@ CASES = {
     "state–action": (lambda: two_ways(3000).backup(ZEROS), "the state–action form needs .*q_values"),
     "patch": (
         lambda: wane.patch_representation(ring(3000), [ALL[:1500]], wane.FirstVisits(3), discount=0.9),
-        "3000 states × 1500 states of the patch × 8 bytes .* use Geometric",
+        "3000 states × 1500 states that count × 8 bytes .* use Geometric",
     ),
     "subadditivity": (
         lambda: bounds.subadditivity(ring(3000), ALL[:999], ALL[999:], wane.Hyperbolic(1.0), discount=0.9),

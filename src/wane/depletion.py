@@ -214,7 +214,7 @@ class FirstVisits(Diminishing):
     n: Any = parameter(limits=Limits(0, np.inf, "n is a number of visits"))
 
     def __check_init__(self) -> None:
-        if not is_traced(self.n) and np.any(np.asarray(self.n) % 1):
+        if not is_traced(self.n) and not np.all(np.isfinite(self.n) & (np.floor(self.n) == self.n)):
             raise ValueError(f"FirstVisits(n) must be a whole number of visits, got {self.n}")
 
     def worth(self, memory: Memory) -> Any:

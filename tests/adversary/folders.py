@@ -230,7 +230,9 @@ def _says_the_same(content: bytearray, before: bytes) -> bool:
         found, known = json.loads(content.decode()), json.loads(before)
     except ValueError:
         return False
-    return isinstance(found, dict) and all(found.get(key) == known[key] for key in known if key != "seal")
+    if not isinstance(found, dict) or found.get("seal", known["seal"]) != known["seal"]:
+        return False
+    return all(found.get(key) == known[key] for key in known if key != "seal")
 
 
 def link_case(rng: np.random.Generator) -> None:

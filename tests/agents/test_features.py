@@ -195,6 +195,17 @@ def test_an_agent_that_sees_pixels_plays():
     assert fixed.observation == "first-person:12:unfading+remaining"
 
 
+def test_an_agent_that_follows_policies_takes_their_actions_only():
+    config = lambda_features.Config(base=SMALL, hidden=(4,), choose="policies")
+    policy = lambda_features.policy(lambda_features.init(KEY, ROOMS, config).params, ROOMS, config)
+    run = jax.jit(jax.vmap(lambda start: play(KEY, ROOMS, policy, start=start)[1]))
+    episodes = run(jnp.arange(ROOMS.n_states))
+    own = np.stack(ROOMS.policies)[:, np.asarray(episodes.cells)[:, :-1]]
+    live = np.asarray(episodes.live) > 0
+    assert (own == np.asarray(episodes.actions)).any(0)[live].all()
+    assert live.sum() > 100
+
+
 def test_one_update_lowers_the_loss_of_one_policy_only():
     config = lambda_features.Config(base=SMALL, hidden=(4,), target="vector")
     state = lambda_features.init(KEY, ROOMS, config)
@@ -205,6 +216,19 @@ def test_one_update_lowers_the_loss_of_one_policy_only():
     assert second < first
     for old, new in zip(*(jax.tree_util.tree_leaves(each.params.networks) for each in (state, after)), strict=True):
         np.testing.assert_array_equal(old[0], new[0])
+
+
+PLAYER = lambda_features.Config(base=SMALL, hidden=(4,), iterations=1, epochs=1)
+
+
+def feed(shape, dtype):
+    return laplacian.init(KEY, ROOMS, SMALL).params.network(jnp.zeros(shape, dtype))
+
+
+def fit_without(action):
+    data = laplacian.collect_data(KEY, ROOMS, SMALL)
+    steps = data.transitions._replace(counts=jnp.where(data.transitions.action == action, 0.0, 1.0))
+    return lambda_features.train(KEY, ROOMS, PLAYER, data=dataclasses.replace(data, transitions=steps))
 
 
 @pytest.mark.parametrize(
@@ -223,6 +247,16 @@ def test_one_update_lowers_the_loss_of_one_policy_only():
             "TD along episodes sees one-hot states",
         ),
         (lambda: laplacian.collect_data(KEY, dataclasses.replace(ROOMS, policies=()), SMALL), "brings no policies"),
+        (lambda: feed((12, 12, 2), jnp.float32), "takes stacks of 12 × 12 × 2 bytes .* got 12 × 12 × 2 of float32"),
+        (lambda: feed((16, 12, 2), jnp.uint8), "takes stacks of 12 × 12 × 2 bytes .* got 16 × 12 × 2 of uint8"),
+        (lambda: feed((12, 12, 7), jnp.uint8), "got 12 × 12 × 7 of uint8"),
+        (lambda: fit_without(3), "the data of policy 0 never take action 3, whose value is compared"),
+        (
+            lambda: lambda_features.train(
+                KEY, ROOMS, PLAYER, data=collect(KEY, ROOMS, ROOMS.policies[:1], 4, SMALL.sight)
+            ),
+            "the data hold 1 policies, and the world brings 4",
+        ),
         (
             lambda: (
                 laplacian.init(KEY, ROOMS, dataclasses.replace(SMALL, sight=Sight("top-down:4"))).params

@@ -7,6 +7,7 @@ import pytest
 
 import wane
 from wane.agents import policy_iteration
+from wane.agents.common.policy import compose
 from wane.agents.gpi import discounted_returns, greedy_action, play_composed, q_values, representations
 from wane.worlds import make
 
@@ -24,6 +25,24 @@ def means(world, phis, **settings):
     """The mean return over all starts for each of several representations."""
     run = jax.jit(jax.vmap(lambda phi: discounted_returns(KEY, world, phi, **settings).mean()))
     return np.asarray(run(jnp.asarray(phis)))
+
+
+def test_composing_compares_all_actions_or_the_policies_own():
+    q = jnp.array([[1.0, 5.0, 2.0], [3.0, 0.0, 4.0]])
+    assert compose(q) == 1
+    assert compose(q, jnp.array([0, 2])) == 2  # 1 against 4: the second policy is followed.
+    assert compose(q, jnp.array([1, 2])) == 1
+
+
+def test_following_the_best_policy_takes_the_policies_actions_only():
+    phi = representations(ROOMS)
+    episode = play_composed(KEY, ROOMS, phi, 30, policies=ROOMS.policies)
+    cells, live = np.asarray(episode.cells)[:-1], np.asarray(episode.live) > 0
+    assert (np.stack(ROOMS.policies)[:, cells] == np.asarray(episode.actions)).any(0)[live].all()
+    certain = [np.eye(ROOMS.n_actions)[policy] for policy in ROOMS.policies]
+    assert play_composed(KEY, ROOMS, phi, 30, policies=certain).value == episode.value
+    with pytest.raises(ValueError, match="policy 0 draws its actions at random"):
+        play_composed(KEY, ROOMS, phi, 30, policies=[np.full((ROOMS.n_states, ROOMS.n_actions), 0.2)])
 
 
 @pytest.fixture

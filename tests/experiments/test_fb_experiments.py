@@ -1,4 +1,4 @@
-"""The experiments with networks, as small as they can be: tables, claims, pictures, and what is true untrained."""
+"""The experiments with λO-FB, as small as they can be: tables, claims, pictures, and what is true untrained."""
 
 import dataclasses
 
@@ -11,7 +11,7 @@ from scipy.sparse import csgraph
 from wane.agents.forward_backward import Schedule
 from wane.agents.planner import follow, plan
 from wane.agents.trained import load
-from wane.experiments import LEARNED, find
+from wane.experiments import find
 from wane.experiments.common import episodes
 from wane.experiments.contract import Loop, join, seed_keys
 from wane.experiments.networks import fb_lambda_table, fb_zero_shot, mvt, training
@@ -27,6 +27,7 @@ FEWER = {
     "mvt": {"distances": (2, 4)},
     "fb-zero-shot": {"lambdas": (0.5, 1.0), "episodes": 100},
 }
+NAMES = list(FEWER)
 TABLES = {
     "fb-lambda-table": {"optima", "curves", "errors", "ends", "episodes"},
     "fb-learn-lambda": {"curves", "ends", "episodes", "estimates"},
@@ -69,7 +70,7 @@ def tiny(checkpoints):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", LEARNED)
+@pytest.mark.parametrize("name", NAMES)
 def test_tables_claims_and_pictures(name, tiny, tmp_path):
     experiment, (settings, tables, kept) = find(name), tiny(name)
     assert set(tables) == TABLES[name]
@@ -89,7 +90,7 @@ def test_tables_claims_and_pictures(name, tiny, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", LEARNED)
+@pytest.mark.parametrize("name", NAMES)
 def test_a_run_that_was_killed_after_learning_goes_on(name, tiny, checkpoints):
     """Its checkpoints are finished, its tables were not written: nothing is learned again, and the tables are equal."""
     experiment, (settings, tables, kept), told = find(name), tiny(name), []
@@ -230,7 +231,7 @@ def test_stays_are_runs_of_moments_at_one_site():
 
 
 def test_quick_presets_share_one_agent():
-    for name in LEARNED:
+    for name in NAMES:
         agent, epochs = find(name).quick.agent, find(name).quick.agent.schedule.epochs
         assert agent == training.quick(epochs)
         assert dataclasses.asdict(find(name).paper.agent) == dataclasses.asdict(training.PAPER)

@@ -103,6 +103,7 @@ def test_folders_of_different_settings_never_have_the_same_name():
     names = [folder_name("toy", {"label": value}) for value in values]
     assert len(set(names)) == len(names)
     assert all(len(name.encode()) <= LONGEST and "/" not in name and name.startswith("toy+label=") for name in names)
+    assert folder_name("toy", {"labels": ()}) != folder_name("toy", {"labels": ("",)})
     assert folder_name("toy", {"label": "a_b", "lambdas": (0.25, 1.0)}) == "toy+label=a_b+lambdas=0.25,1.0"
     long = [folder_name("toy", {f"field{i}": 1 + (i == last) for i in range(30)}) for last in (0, 28, 29)]
     assert len(set(long)) == 3

@@ -14,6 +14,8 @@ The worlds pay on arrival, while Φ(s, a, ·) counts the present state first. Th
 does timing="departure", the default. With timing="arrival" the agent acts on Σ_s' p(s'|s, a) Φ(s', ·), which is
 consistent with the worlds.
 
+`composed` can also follow the policy that is best where it is, argmax_π Q^π(s, π(s)), instead of comparing all actions.
+
 Actions within 1e-5 of the best count as equal and the first of them is taken, so that rounding chooses nothing and
 single and double precision play the same episodes. What bumping into walls costs is paid, but not foreseen, as in the
 paper.
@@ -37,10 +39,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from wane.agents.common.policy import Policy, dot, first_best, no_draws
+from wane.agents.common.policy import Policy, compose, dot, no_draws
 from wane.agents.common.rollout import Episode, play
 from wane.depletion import Depletion
 from wane.exact.representations import representation
+from wane.mdp import check_policy
 from wane.settings import Checked
 from wane.types import AnyArray, Tree
 from wane.worlds.observe import Seen
@@ -107,7 +110,7 @@ def greedy_action(
     phi_s: Float[AnyArray, "policies actions sites"], remaining: Float[AnyArray, " sites"]
 ) -> Int[Array, ""]:
     """GPI: the action whose best policy is best, the first of equal ones."""
-    return first_best(q_values(phi_s, remaining).max(0))
+    return compose(q_values(phi_s, remaining))
 
 
 def init(key: jax.Array, world: World, config: Config) -> State:
@@ -126,19 +129,36 @@ def policy(params: State, world: World, config: Config) -> Policy:
 
 
 def composed(
-    phi: Float[AnyArray, "policies states actions sites"], world: World, refresh: bool | Bool[Array, ""] = True
+    phi: Float[AnyArray, "policies states actions sites"],
+    world: World,
+    refresh: bool | Bool[Array, ""] = True,
+    policies: Sequence[Any] | None = None,
 ) -> Policy:
-    """The policy that composes policies with the given Φ; `refresh` and Φ may be traced."""
-    params = jnp.asarray(phi), jnp.asarray(refresh), jnp.asarray(world.rewards)
+    """The policy that composes policies with the given Φ; `refresh` and Φ may be traced.
+
+    With `policies` it follows the best of them instead of comparing all actions.
+    """
+    own_actions = None if policies is None else jnp.asarray(action_table(policies, world))
+    params = jnp.asarray(phi), jnp.asarray(refresh), jnp.asarray(world.rewards), own_actions
     return Policy(_act, params, draw=no_draws, observation=OBSERVATION)
 
 
+def action_table(policies: Sequence[Any], world: World) -> Int[np.ndarray, "policies states"]:
+    """The action of every policy in every state. Raises ValueError for a policy that draws its actions at random."""
+    checked = [check_policy(policy, world.n_states, world.n_actions) for policy in policies]
+    for number, policy in enumerate(checked):
+        if policy.ndim == 2 and not np.all(np.max(policy, 1) == 1):
+            raise ValueError(f"policy {number} draws its actions at random, so it has no action of its own to follow")
+    return np.stack([np.argmax(policy, 1) if policy.ndim == 2 else policy for policy in checked]).astype(np.int32)
+
+
 def _act(
-    params: tuple[Array, Array, Array], carry: Tree, observation: Seen, key: None
+    params: tuple[Array, Array, Array, Array | None], carry: Tree, observation: Seen, key: None
 ) -> tuple[Int[Array, ""], Tree, None]:
-    phi, refresh, fresh = params
+    phi, refresh, fresh, own_actions = params
     rewards = jnp.where(refresh, observation.remaining, fresh)
-    return greedy_action(phi[:, observation.view], rewards), carry, None
+    q = q_values(phi[:, observation.view], rewards)
+    return compose(q, None if own_actions is None else own_actions[:, observation.view]), carry, None
 
 
 def play_composed(
@@ -148,9 +168,10 @@ def play_composed(
     start: Any = None,
     *,
     refresh: bool | Bool[Array, ""] = True,
+    policies: Sequence[Any] | None = None,
 ) -> Episode:
     """One episode of the composed policy, from a given place or from a start of the world's."""
-    return play(key, world, composed(phi, world, refresh), start=start)[1]
+    return play(key, world, composed(phi, world, refresh, policies), start=start)[1]
 
 
 def discounted_returns(
@@ -160,6 +181,7 @@ def discounted_returns(
     starts: Sequence[int] | Int[AnyArray, " starts"] | None = None,
     *,
     refresh: bool | Bool[Array, ""] = True,
+    policies: Sequence[Any] | None = None,
 ) -> Float[Array, " starts"]:
     """The discounted return from each of many starts, by default from every state once; slips differ between them.
 
@@ -167,4 +189,8 @@ def discounted_returns(
     """
     starts = jnp.arange(world.n_states) if starts is None else jnp.asarray(starts)
     keys = jax.random.split(key, len(starts))
-    return jax.vmap(lambda key, start: play_composed(key, world, phi, start, refresh=refresh).value)(keys, starts)
+
+    def one(key: Array, start: Array) -> Array:
+        return play_composed(key, world, phi, start, refresh=refresh, policies=policies).value
+
+    return jax.vmap(one)(keys, starts)

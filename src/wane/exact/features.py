@@ -163,6 +163,11 @@ class Eigenfunctions(NamedTuple):
     weights: Float[np.ndarray, " states"]
     """how often each state occurs"""
 
+    def unit_range(self) -> Float[np.ndarray, "states count"]:
+        """Return the functions shifted and scaled to [0, 1], as the λF needs them; a constant one becomes 1."""
+        low, high = self.functions.min(0), self.functions.max(0)
+        return np.where(high - low > 1e-9, (self.functions - low) / np.maximum(high - low, 1e-9), 1.0)
+
 
 def eigenfunctions(kernel: KernelLike, count: int, weights: ArrayLike | None = None) -> Eigenfunctions:
     """Return the first eigenfunctions of the Laplacian of a chain, which learned Laplacian features approximate.

@@ -95,7 +95,8 @@ def _word(value: Any) -> tuple[str, bool]:
     """A setting's value as part of a folder's name, and whether the name tells it exactly."""
     if isinstance(value, tuple | list):
         words = [_word(each) for each in value]
-        return ",".join(word for word, _ in words), all(exact for _, exact in words)
+        # An empty word in a list cannot be seen in the name.
+        return ",".join(word for word, _ in words), all(exact and word for word, exact in words)
     text = str(value)
     word = "".join(letter if letter.isalnum() or letter in "._-" else "_" for letter in text)
     return word, word == text

@@ -44,8 +44,16 @@ class ConvolutionalNetwork(eqx.Module):
     scale: Float[Array, "*runs flat"]
     offset: Float[Array, "*runs flat"]
     dense: MLP
+    shape: tuple[int, int, int] = eqx.field(static=True)
+    """The shape of a stack of pictures."""
 
     def __call__(self, pictures: Any) -> Float[Array, "*batch outputs"]:
+        if pictures.shape[-3:] != self.shape or pictures.dtype != jnp.uint8:
+            wanted, got = (" × ".join(map(str, shape)) for shape in (self.shape, pictures.shape[-3:]))
+            raise ValueError(
+                f"the network takes stacks of {wanted} bytes (height, width, frames; uint8), got {got} of "
+                f"{pictures.dtype}: make the pictures with the same `Sight`"
+            )
         batch = pictures.shape[:-3]
         x = pictures.reshape(-1, *pictures.shape[-3:]).astype(self.scale.dtype) / 255
         for layer in self.convolutions:
@@ -81,4 +89,4 @@ def make_convolutional_network(
         inputs = channels
     flat = side * side * inputs
     dense = make_mlp(key, [flat, *sizes], first=len(layers))
-    return ConvolutionalNetwork(tuple(layers), jnp.ones(flat), jnp.zeros(flat), dense)
+    return ConvolutionalNetwork(tuple(layers), jnp.ones(flat), jnp.zeros(flat), dense, (size, size, frames))

@@ -40,8 +40,8 @@ class Policy(eqx.Module):
     """What the policy remembers when an episode begins."""
     draw: Callable[[jax.Array, int], Any] = eqx.field(static=True, default=jax.random.split)
     """Makes the randomness of many steps from one key; `act` receives one entry of it at each step."""
-    observation: str | None = eqx.field(static=True, default=None)
-    """The observation of a `World` that the policy acts on; None stands for the world's own."""
+    observation: str | Callable[..., Any] | None = eqx.field(static=True, default=None)
+    """The observation of a `World` that the policy acts on: a name or a function; None stands for the world's own."""
 
 
 def no_draws(key: jax.Array, steps: int) -> None:
@@ -71,6 +71,20 @@ def epsilon_greedy(q: Float[AnyArray, " actions"], draws: Float[AnyArray, " two"
     """The best action, or with probability ε a uniformly random one. It takes two uniform numbers."""
     random = jnp.floor(draws[1] * len(q)).astype(jnp.int32)
     return jnp.where(draws[0] < epsilon, random, first_best(q))
+
+
+def compose(
+    q: Float[AnyArray, "policies actions"], own_actions: Int[AnyArray, " policies"] | None = None
+) -> Int[Array, ""]:
+    """GPI: the action whose best policy is best, argmax_a max_π Q^π(s, a).
+
+    With the policies' own actions π(s) it is the action of the best policy, argmax_π Q^π(s, π(s)): this needs no values
+    of actions that no policy takes.
+    """
+    if own_actions is None:
+        return first_best(q.max(0))
+    own_values = jnp.take_along_axis(jnp.asarray(q), own_actions[:, None], 1)[:, 0]
+    return own_actions[first_best(own_values)]
 
 
 def sample_action(cumulative: Float[AnyArray, " actions"], draw: Scalar) -> Int[Array, ""]:

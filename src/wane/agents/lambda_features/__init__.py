@@ -21,7 +21,7 @@ The exact λF of any features of a tabular world is `wane.lambda_features`.
     play(jax.random.key(1), world, policy(state.params, world, Config(lam=0.5)))
 """
 
-from wane.agents.lambda_features.acting import policy, q_values
+from wane.agents.lambda_features.acting import composed, policy, q_values
 from wane.agents.lambda_features.config import Config
 from wane.agents.lambda_features.fitting import Info, all_features, fit_iteration, many, prepare, train, with_base
 from wane.agents.lambda_features.networks import (
@@ -44,6 +44,7 @@ __all__ = [
     "Params",
     "State",
     "all_features",
+    "composed",
     "feature_table",
     "fit_iteration",
     "fit_weights",

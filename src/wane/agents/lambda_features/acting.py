@@ -1,37 +1,81 @@
-"""GPI with learned λ-features: a = argmax_a max_π wᵀφ_θ^π(s, a)."""
+"""GPI with learned λ-features: a = argmax_a max_π wᵀφ_θ^π(s, a), or the action of the policy that is best.
 
+Following a policy of the world takes the state, on which it is defined. So an agent with choose="policies" is shown the
+number of the state beside its view; values come from the view alone.
+"""
+
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Int
+from jaxtyping import Array, Bool, Float, Int
 
-from wane.agents.common.policy import Policy, first_best, no_draws
+from wane.agents import gpi
+from wane.agents.common.policy import Policy, compose, no_draws
 from wane.agents.common.views import push
 from wane.agents.lambda_features.config import Config
 from wane.agents.lambda_features.networks import Params, feature_table
-from wane.worlds.observe import REMAINING
+from wane.types import Integer
+from wane.worlds.observe import REMAINING, Observation
 from wane.worlds.world import World
+
+
+class Placed(NamedTuple):
+    """A view, what remains of the rewards, and the state."""
+
+    view: Any
+    remaining: Float[Array, " sites"]
+    cell: Int[Array, ""]
+
+
+@dataclass(frozen=True, eq=False)
+class PlacedView:
+    """The observation that shows a view and tells the state. It is compared by identity, so JAX can hash it."""
+
+    view: Observation
+    rewards: Float[Any, " sites"]
+
+    def __call__(self, cell: Integer, facing: Integer, worth: Float[Array, " sites"]) -> Placed:
+        """What is seen in a state."""
+        return Placed(self.view(cell, facing, worth), jnp.asarray(self.rewards) * worth, jnp.asarray(cell, jnp.int32))
 
 
 def policy(params: Params, world: World, config: Config) -> Policy:
     """The policy that composes the world's policies. It sees pictures one by one, and remembers the last ones."""
+    if config.choose == "policies":
+        return composed(params, world, config, config.refresh, True)
+    return _make(params, world, config, config.refresh, None, config.base.sight.observation + REMAINING)
+
+
+def composed(
+    params: Params, world: World, config: Config, refresh: bool | Bool[Array, ""], follows: bool | Bool[Array, ""]
+) -> Policy:
+    """The policy of the agent; whether w is made anew and whether policies are followed may be traced."""
+    return _make(params, world, config, refresh, follows, PlacedView(config.base.sight.view(world), world.rewards))
+
+
+def _make(params: Params, world: World, config: Config, refresh: Any, follows: Any, observation: Any) -> Policy:
     sight = config.base.sight
-    carry = jnp.zeros(sight.shape(world), jnp.uint8) if sight.is_picture else None
-    return Policy(partial(_act, world, config), params, carry, no_draws, sight.observation + REMAINING)
+    pictures = jnp.zeros(sight.shape(world), jnp.uint8) if sight.is_picture else None
+    return Policy(partial(_act, world, config), (params, refresh, follows), pictures, no_draws, observation)
 
 
 def _act(
-    world: World, config: Config, params: Params, carry: Any, observation: Any, key: None
+    world: World, config: Config, params: tuple[Params, Any, Any], carry: Any, observation: Any, key: None
 ) -> tuple[Int[Array, ""], Any, None]:
+    learned, refresh, follows = params
     if config.base.sight.is_picture:
         carry = view = push(carry, observation.view)
     else:
         view = jax.nn.one_hot(observation.view, world.n_states)
-    rewards = observation.remaining if config.refresh else jnp.asarray(world.rewards)
-    q = q_values(params, view, params.weights @ rewards.astype(params.weights.dtype), world.n_actions)
-    return first_best(q.max(0)), carry, None
+    rewards = jnp.where(refresh, observation.remaining, jnp.asarray(world.rewards))
+    q = q_values(learned, view, learned.weights @ rewards.astype(learned.weights.dtype), world.n_actions)
+    if follows is None:
+        return compose(q), carry, None
+    own_actions = jnp.asarray(gpi.action_table(world.policies, world))[:, observation.cell]
+    return jnp.where(follows, compose(q, own_actions), compose(q)), carry, None
 
 
 def q_values(params: Params, view: Any, weights: Any, n_actions: int) -> Any:

@@ -10,6 +10,7 @@ from wane.types import Scalar
 Target = Literal["product", "vector"]
 Features = Literal["laplacian", "one-hot"]
 Method = Literal["fitted", "online"]
+Choice = Literal["actions", "policies"]
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,8 @@ class Config(Checked):
     """ε of TD: probability of a uniformly random action in place of the policy's"""
     refresh: bool = True
     """whether w is made anew at every step of an episode, from what remains of the rewards"""
+    choose: Choice = "actions"
+    """what is compared: all actions (the paper), or the policies' own actions, of which alone the data tell much"""
 
     def rules(self) -> None:
         """Raises SettingError for one-hot features of pictures."""

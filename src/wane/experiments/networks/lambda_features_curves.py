@@ -12,16 +12,13 @@ under the true λ (the paper's), against Q under λ̂, and against the exact λF
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from wane.agents.common.views import Dataset
-from wane.agents.lambda_features import Params
 from wane.agents.laplacian import collect_data
 from wane.experiments.common import beliefs, plots
 from wane.experiments.common.statistics import paired_difference
@@ -47,27 +44,17 @@ class Curves(FromPixels):
 
 
 def seeded(settings: Curves, seeds: Sequence[int], loop: Loop) -> Tables:
-    """Trains one seed after the other."""
+    """Trains all seeds."""
     data = collect_data(jax.random.key(0), settings.world, settings.agent.base)
-    tables: dict[str, list[pd.DataFrame]] = {"base": [], "fits": [], "limits": []}
-    for seed in seeds:
-        base, fits = pixels.train_seed(loop, seed, settings, data, [settings.policy])
-        epochs, iterations = (range(1, count + 1) for count in (len(fits.base_loss), settings.agent.iterations))
-        tables["base"].append(frame(fits.base_loss, "loss", epoch=epochs).assign(seed=seed))
-        axes = {"target": settings.targets, "lam": settings.lambdas, "iteration": iterations}
-        columns = {name: np.asarray(each, float).ravel() for name, each in fits.told.items()}
-        tables["fits"].append(frame(fits.told["loss"][0], "loss", **axes).assign(**columns, seed=seed))
-        tables["limits"].append(_limits(settings, base, fits.params, data).assign(seed=seed))
-    return {name: pd.concat(parts, ignore_index=True) for name, parts in tables.items()}
-
-
-def _limits(settings: Curves, base: Any, params: Params, data: Dataset) -> pd.DataFrame:
-    """The error of the exact λF of the base features against Q under the true λ."""
-    weights = params.weights @ jnp.asarray(settings.world.rewards, params.weights.dtype)
-    truth = pixels.exact_values(settings, base, data, weights)
-    seen, actions = (each[settings.policy, :, :-1] for each in (data.seen, data.actions))
-    off = truth.features[:, settings.policy, :, :-1] - truth.true_q[settings.policy][data.cells[seen], actions]
-    return frame(jnp.mean(off**2, (1, 2)), "error", lam=settings.lambdas)
+    fits = pixels.train_seeds(loop, seeds, settings, data, [settings.policy])
+    epochs, iterations = (range(1, count + 1) for count in (settings.agent.base.epochs, settings.agent.iterations))
+    axes = {"seed": seeds, "target": settings.targets, "lam": settings.lambdas, "iteration": iterations}
+    columns = {name: np.asarray(each, float).ravel() for name, each in fits.told.items()}
+    return {
+        "base": frame(fits.base_loss, "loss", seed=seeds, epoch=epochs),
+        "fits": frame(fits.told["loss"][:, 0], "loss", **axes).assign(**columns),
+        "limits": frame(fits.limits[:, 0], "error", seed=seeds, lam=settings.lambdas),
+    }
 
 
 def draw(settings: Curves, tables: Tables) -> Figure:

@@ -1,8 +1,9 @@
 """What the experiments with λ-features from pixels share: their settings, training in chunks, and errors.
 
-A seed trains base features first, one epoch in each chunk. Then come the fits, one for each policy, target and λ̂. A
-chunk is one iteration of all of them, so that a run can stop after any iteration and go on another day. All fits of a
-policy share their batches and their fresh networks, so they are compared in pairs.
+Every seed trains base features first, one epoch in each chunk. Then come the fits, one for each seed, policy, target
+and λ̂. A chunk is one iteration of all of them, so that a run can stop after any iteration and go on another day. The
+fits of a seed and a policy begin with the same fresh networks, so they are compared in pairs. All fits of a policy see
+the same batches, those of different seeds too, because pictures are then read once for all of them.
 """
 
 import dataclasses
@@ -13,7 +14,7 @@ from typing import Annotated, Any, ClassVar, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Key
 
 from wane.agents import gpi, lambda_features, laplacian
 from wane.agents.common.rollout import discount_of
@@ -66,6 +67,9 @@ class FromPixels(Seeded):
         self.require(self.agent.features == "laplacian", "agent.features", "laplacian is needed: no states are known")
         walk = self.agent.base.walk == "policies"
         self.require(walk, "agent.base.walk", "policies is needed, because fitted iteration evaluates these")
+        both = "is needed, because the experiments play both kinds of agents, or none"
+        self.require(self.agent.refresh, "agent.refresh", f"True {both}")
+        self.require(self.agent.choose == "actions", "agent.choose", f"actions {both}")
 
     @property
     def world(self) -> World:
@@ -78,19 +82,30 @@ class FromPixels(Seeded):
 
 
 class Fits(NamedTuple):
-    """What the fits of one seed came to."""
+    """What the fits of some seeds came to. The first axis of everything is seeds."""
 
-    base_loss: Float[np.ndarray, " epochs"]
+    base_loss: Float[np.ndarray, "seeds epochs"]
     params: Params
-    """The networks have the axes policies, targets and λ̂."""
-    told: dict[str, Float[np.ndarray, "policies targets lambdas iterations"]]
+    """The networks have the axes seeds, policies, targets and λ̂."""
+    told: dict[str, Float[np.ndarray, "seeds policies targets lambdas iterations"]]
     """The loss of every iteration, and the errors of `errors`."""
+    limits: Float[np.ndarray, "seeds policies lambdas"]
+    """The paper's error, of the exact λF of the learned base features."""
 
-    def agent(self, target: int, lam: int) -> Params:
+    def agent(self, seed: int, target: int, lam: int) -> Params:
         """The parameters of one agent."""
-        return self.params._replace(
-            networks=jax.tree_util.tree_map(lambda leaf: leaf[:, target, lam], self.params.networks)
-        )
+        base, weights, networks = take(self.params, seed)
+        return Params(base, weights, jax.tree_util.tree_map(lambda leaf: leaf[:, target, lam], networks))
+
+
+def take(tree: Any, number: Any) -> Any:
+    """One entry of every leaf."""
+    return jax.tree_util.tree_map(lambda leaf: leaf[number], tree)
+
+
+def stack(trees: Sequence[Any]) -> Any:
+    """Trees of the same form as one, along a new first axis of their leaves."""
+    return jax.tree_util.tree_map(lambda *leaves: jnp.stack(leaves), *trees)
 
 
 def train_base(
@@ -112,58 +127,74 @@ def train_base(
     return state.params, losses
 
 
+class Truth(NamedTuple):
+    """Exact values, to measure errors against."""
+
+    q: Float[Array, "*lambdas_policies states actions"]
+    """Q of every policy, from the λR of every λ̂."""
+    true_q: Float[Array, "*policies states actions"]
+    """Q of every policy under the true λ."""
+    features: Float[Array, "*seeds_lambdas_policies trajectories moments"]
+    """wᵀφ_λ at every moment, from the exact λF of the learned base features."""
+
+
 def fit_all(
-    name: str,
-    loop: Loop,
-    key: jax.Array,
-    settings: FromPixels,
-    base: laplacian.Params,
-    data: Dataset,
-    policies: Sequence[int],
-) -> tuple[Params, dict[str, Any]]:
-    """Fits the networks of every policy, target and λ̂, one iteration of all in each chunk."""
+    loop: Loop, keys: Key[Array, " seeds"], settings: FromPixels, params: Params, data: Dataset, policies: Sequence[int]
+) -> tuple[Any, dict[str, Any], Truth]:
+    """Fits the networks of every seed, policy, target and λ̂, one iteration of all in each chunk.
+
+    `params` hold base features, weights and fresh networks of every seed. Returns the networks (policies, seeds,
+    targets, λ̂), what was measured after every iteration with the same axes, and the exact values.
+    """
     world, config = settings.world, settings.agent
-    state = lambda_features.with_base(lambda_features.init(key, world, config), base, world, data)
-    weights = state.params.weights @ jnp.asarray(world.rewards, state.params.weights.dtype)
-    phi = lambda_features.all_features(base, data)
-    reference = reference_data(settings)
-    truth = exact_values(settings, base, reference, weights)
-    projections = jnp.stack([lambda_features.projection(target, weights) for target in settings.targets])
-    which = np.indices((len(settings.targets), len(settings.lambdas))).reshape(2, -1)
-    variants = jnp.asarray(settings.lambdas, phi.dtype)[which[1]], projections[which[0]], jnp.asarray(which[1])
-    chosen = jnp.asarray(list(policies))
+    weights = params.weights @ jnp.asarray(world.rewards, params.weights.dtype)
+    phi = jnp.stack([lambda_features.all_features(take(params.base, i), data) for i in range(len(keys))])
+    reference, truth = reference_data(settings), exact_values(settings, params.base, weights)
+    chosen, shape = jnp.asarray(list(policies)), (len(keys), len(settings.targets), len(settings.lambdas))
+    variants = tuple(jnp.asarray(each) for each in np.indices(shape).reshape(3, -1))
 
     @jax.jit
-    def iteration(
-        networks: Any, k: Integer, data: Dataset, phi: Array, reference: Dataset, truth: Truth
-    ) -> tuple[Any, Any]:
+    def iteration(networks: Any, k: Integer, data: Dataset, phi: Array, reference: Dataset, truth: Truth) -> Any:
         def of_policy(one: tuple[Any, Any]) -> tuple[Any, Any]:
             number, networks = one
-            steps = jax.tree_util.tree_map(lambda leaf: leaf[number], data.transitions)
-            own = jax.random.fold_in(jax.random.fold_in(key, number), k)
+            steps = take(data.transitions, number)
+
+            def fold(key: Array) -> Array:
+                return jax.random.fold_in(jax.random.fold_in(key, number), k)
 
             def of_variant(one: tuple[Any, ...]) -> tuple[Any, Any]:
-                network, (lam, project, place) = one
-                believer = dataclasses.replace(config, lam=lam)
-                network, loss = lambda_features.fit_iteration(own, network, steps, phi, project, data, world, believer)
-                told = errors(network, weights, reference, truth, place, number, world.n_actions)
-                return network, told | {"loss": loss}
+                network, (seed, target, place) = one
+                believer = dataclasses.replace(config, lam=jnp.asarray(settings.lambdas, phi.dtype)[place])
+                kinds = [lambda_features.projection(kind, weights[seed]) for kind in settings.targets]
+                network, loss = lambda_features.fit_iteration(
+                    fold(keys[seed]),
+                    network,
+                    steps,
+                    phi[seed],
+                    jnp.stack(kinds)[target],
+                    data,
+                    world,
+                    believer,
+                    fold(jax.random.key(0)),
+                )
+                own = Truth(truth.q[place, number], truth.true_q[number], truth.features[seed, place, number])
+                return network, errors(network, weights[seed], reference, own, number, world.n_actions) | {"loss": loss}
 
             return lambda_features.many(of_variant, (networks, variants))
 
-        return lambda_features.many(of_policy, (chosen, networks), networks=which.shape[1])
+        return lambda_features.many(of_policy, (chosen, networks), networks=len(variants[0]))
 
-    def repeat(leaf: Array) -> Array:
-        return jnp.repeat(leaf[chosen][:, None], which.shape[1], 1)
+    def begin(leaf: Array) -> Array:
+        """Fresh networks (seeds, policies) → (policies, seeds · targets · λ̂)."""
+        return jnp.repeat(jnp.swapaxes(leaf[:, chosen], 0, 1), shape[1] * shape[2], 1)
 
-    work = len(chosen) * which.shape[1] * config.epochs * -(-data.transitions.view.shape[1] // config.batch)
-    begin = jax.tree_util.tree_map(repeat, state.params.networks)
+    work = len(chosen) * len(variants[0]) * config.epochs * -(-data.transitions.view.shape[1] // config.batch)
     step = lambda networks, k: iteration(networks, k, data, phi, reference, truth)  # noqa: E731
-    networks, told = loop(name, step, begin, config.iterations, work, "gradient steps")
-    shape = (len(chosen), len(settings.targets), len(settings.lambdas))
-    networks = jax.tree_util.tree_map(lambda leaf: leaf.reshape(*shape, *leaf.shape[2:]), networks)
-    told = {name: np.moveaxis(np.asarray(each), 0, -1).reshape(*shape, -1) for name, each in told.items()}
-    return state.params._replace(networks=networks), told
+    start = jax.tree_util.tree_map(begin, params.networks)
+    networks, told = loop("λ-features", step, start, config.iterations, work, "gradient steps")
+    networks = jax.tree_util.tree_map(lambda leaf: leaf.reshape(len(chosen), *shape, *leaf.shape[2:]), networks)
+    told = {name: np.moveaxis(np.asarray(each), 0, -1).reshape(len(chosen), *shape, -1) for name, each in told.items()}
+    return networks, told, truth
 
 
 def reference_data(settings: FromPixels) -> Dataset:
@@ -172,41 +203,28 @@ def reference_data(settings: FromPixels) -> Dataset:
     return collect(jax.random.key(0), world, world.policies, base.horizon, base.sight)
 
 
-class Truth(NamedTuple):
-    """Exact values, to measure errors against."""
-
-    q: Float[Array, "lambdas policies states actions"]
-    """Q of every policy, from the λR of every λ̂."""
-    true_q: Float[Array, "policies states actions"]
-    """Q of every policy under the true λ."""
-    features: Float[Array, "lambdas policies trajectories moments"]
-    """wᵀφ_λ at every moment, from the exact λF of the learned base features."""
-
-
-def exact_values(
-    settings: FromPixels, base: laplacian.Params, data: Dataset, weights: Float[Array, " features"]
-) -> Truth:
-    """The exact values of all policies, by the λR of the states and by the λF of the base features."""
+def exact_values(settings: FromPixels, bases: laplacian.Params, weights: Float[Array, "seeds features"]) -> Truth:
+    """The exact values of all policies, by the λR of the states and by the λF of the base features of every seed."""
     world = settings.world
     lambdas = (*settings.lambdas, settings.lam)
     q = [gpi.representations(world, depletion=Geometric(lam)) @ np.asarray(world.rewards) for lam in lambdas]
-    exact = exact_features(settings, base, data, weights)
+    exact = exact_features(settings, bases, weights)
     return Truth(*(jnp.asarray(each, weights.dtype) for each in (np.stack(q[:-1]), q[-1], exact)))
 
 
 def exact_features(
-    settings: FromPixels, base: laplacian.Params, data: Dataset, weights: Float[Array, " features"]
-) -> Float[np.ndarray, "lambdas policies trajectories moments"]:
+    settings: FromPixels, bases: laplacian.Params, weights: Float[Array, "seeds features"]
+) -> Float[np.ndarray, "seeds lambdas policies trajectories moments"]:
     """wᵀφ_λ at every moment of the data, by the definition of the λF along trajectories that go on for long.
 
     The world does not slip, so the future of a view in the data is certain and can be summed up.
     """
-    world, config, moments = settings.world, settings.agent, data.seen.shape[-1]
+    world, config, moments = settings.world, settings.agent, settings.agent.base.horizon
     discount = discount_of(world, config)
     longer = collect(jax.random.key(0), world, world.policies, moments + LONG, config.base.sight)
 
     @jax.jit
-    def sum_up(phi: Array, seen: Array, lam: Array) -> Array:
+    def sum_up(phi: Array, seen: Array, lam: Array, weights: Array) -> Array:
         def back(following: Array, now: Array) -> tuple[Array, Array]:
             features = bellman_target(following, phi[now], lam, discount)
             return features, features @ weights
@@ -215,35 +233,58 @@ def exact_features(
         values = jax.lax.scan(back, last, jnp.moveaxis(seen, -1, 0), reverse=True)[1]
         return jnp.moveaxis(values, 0, -1)[..., :moments]
 
-    phi = jax.jit(lambda_features.all_features)(base, longer)
-    lams = jnp.asarray(settings.lambdas, phi.dtype)
-    return np.stack([[np.asarray(sum_up(phi, seen, lam)) for seen in longer.seen] for lam in lams])
+    def of_seed(number: int) -> Float[np.ndarray, "lambdas policies trajectories moments"]:
+        phi = lambda_features.all_features(take(bases, number), longer)
+        lams = jnp.asarray(settings.lambdas, phi.dtype)
+        return np.stack([[np.asarray(sum_up(phi, seen, lam, weights[number])) for seen in longer.seen] for lam in lams])
+
+    return np.stack([of_seed(number) for number in range(len(weights))])
 
 
 def errors(
-    network: Any, weights: Array, data: Dataset, truth: Truth, lam: Integer, policy: Integer, n_actions: int
+    network: Any, weights: Array, data: Dataset, truth: Truth, policy: Integer, n_actions: int
 ) -> dict[str, Array]:
     """How far wᵀφ_θ(s, a) is from exact values, over all moments of a policy's data but the last.
 
     `error` is the paper's mean squared error against Q under the true λ, `own_error` that against Q under λ̂,
-    `features_error` that against the exact λF of the same base features; `correlation` is with Q under λ̂.
+    `features_error` that against the exact λF of the same base features; `correlation` is with Q under λ̂, and 0 if all
+    values are the same.
     """
     table = laplacian.map_views(lambda views: lambda_features.feature_table(network, views, n_actions), data.views)
     seen, actions = (each[policy, :, :-1] for each in (data.seen, data.actions))
     q, cells = (table @ weights)[seen, actions], data.cells[seen]
-    own = truth.q[lam, policy][cells, actions]
+    own = truth.q[cells, actions]
     return {
-        "error": jnp.mean((q - truth.true_q[policy][cells, actions]) ** 2),
+        "error": jnp.mean((q - truth.true_q[cells, actions]) ** 2),
         "own_error": jnp.mean((q - own) ** 2),
-        "features_error": jnp.mean((q - truth.features[lam, policy][:, :-1]) ** 2),
-        "correlation": jnp.corrcoef(q.ravel(), own.ravel())[0, 1],
+        "features_error": jnp.mean((q - truth.features[:, :-1]) ** 2),
+        "correlation": jnp.nan_to_num(jnp.corrcoef(q.ravel(), own.ravel())[0, 1]),
     }
 
 
-def train_seed(
-    loop: Loop, seed: int, settings: FromPixels, data: Dataset, policies: Sequence[int]
-) -> tuple[laplacian.Params, Fits]:
-    """Trains all agents of one seed. Returns the base features and the fits."""
-    key = seed_keys([seed])[0]
-    base, losses = train_base(f"base features, seed {seed}", loop, key, settings.world, settings.agent, data)
-    return base, Fits(losses, *fit_all(f"λ-features, seed {seed}", loop, key, settings, base, data, policies))
+def train_seeds(loop: Loop, seeds: Sequence[int], settings: FromPixels, data: Dataset, policies: Sequence[int]) -> Fits:
+    """Trains all agents of some seeds: the base features one seed after the other, the λFs of all seeds together."""
+    keys, world, config = seed_keys(seeds), settings.world, settings.agent
+    found = [
+        train_base(f"base features, seed {seed}", loop, key, world, config, data)
+        for seed, key in zip(seeds, keys, strict=True)
+    ]
+    states = [
+        lambda_features.with_base(lambda_features.init(key, world, config), base, world, data)
+        for key, (base, _) in zip(keys, found, strict=True)
+    ]
+    params = stack([state.params for state in states])
+    networks, told, truth = fit_all(loop, keys, settings, params, data, policies)
+    networks = jax.tree_util.tree_map(lambda leaf: jnp.swapaxes(leaf, 0, 1), networks)
+    told = {name: np.swapaxes(each, 0, 1) for name, each in told.items()}
+    losses = np.stack([losses for _, losses in found])
+    return Fits(losses, params._replace(networks=networks), told, _limits(settings, truth, policies))
+
+
+def _limits(settings: FromPixels, truth: Truth, policies: Sequence[int]) -> Float[np.ndarray, "seeds policies lambdas"]:
+    """The error of the exact λF of the base features against Q under the true λ, as in `errors`."""
+    data, chosen = reference_data(settings), np.asarray(policies)
+    cells, actions = data.cells[data.seen[chosen, :, :-1]], data.actions[chosen, :, :-1]
+    true_q = jnp.stack([truth.true_q[number][cells[i], actions[i]] for i, number in enumerate(chosen)])
+    off = truth.features[:, :, chosen, :, :-1] - true_q
+    return np.asarray(jnp.swapaxes(jnp.mean(off**2, (-2, -1)), 1, 2))

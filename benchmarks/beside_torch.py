@@ -1,0 +1,123 @@
+"""What the benchmarks beside PyTorch share: the peer in a process of its own, timings that alternate, and the tables.
+
+PyTorch lives in a virtual environment of its own (made on first use under .cache/) unless it is installed already. The
+two sides alternate, and the best repeat counts. The numbers of the other kind of machine stay as they were.
+"""
+
+import importlib.metadata
+import importlib.util
+import json
+import os
+import platform
+import subprocess
+import sys
+import venv
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Protocol
+
+os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # the peer wants memory on the same GPU
+
+import jax
+from rich.console import Console
+from rich.table import Table
+
+HERE = Path(__file__).parent
+PEER = HERE.parent / ".cache" / "bench-torch"
+
+
+def peer_python() -> str:
+    if importlib.util.find_spec("torch"):
+        return sys.executable
+    python = PEER / "bin" / "python"
+    if not (PEER / "ready").exists():
+        venv.create(PEER, with_pip=True, clear=True)
+        subprocess.run([python, "-m", "pip", "install", "--quiet", "torch", "numpy"], check=True)
+        (PEER / "ready").touch()
+    return str(python)
+
+
+class Peer:
+    """PyTorch in a process of its own, which waits between timings."""
+
+    def __init__(self, script: str, device: str, mode: str, steps: int, work: int = 1):
+        """Starts a script with a device, a mode and a number of steps; each step does so much work."""
+        words = [peer_python(), str(HERE / script), device, mode, str(steps)]
+        self.process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.work = steps * work
+        if self._read() != "ready":
+            raise RuntimeError(f"PyTorch did not start ({device}, {mode}): see its message above")
+
+    def _read(self) -> str:
+        assert self.process.stdout
+        return self.process.stdout.readline().strip()
+
+    def rate(self) -> float:
+        assert self.process.stdin
+        self.process.stdin.write("go\n")
+        self.process.stdin.flush()
+        return self.work / float(self._read())
+
+    def stop(self) -> None:
+        self.process.communicate("stop\n")
+
+
+class Timed(Protocol):
+    """Something whose speed is measured."""
+
+    def rate(self) -> float:
+        """Work done in a second."""
+        ...
+
+
+def compare(what: str, peer: str, ours: Timed, theirs: Peer, repeats: int, floor: float | None) -> dict:
+    rates = [(ours.rate(), theirs.rate()) for _ in range(repeats)]
+    theirs.stop()
+    ours_best, theirs_best = map(max, zip(*rates, strict=True))
+    return dict(what=what, peer=peer, ours=ours_best, theirs=theirs_best, ratio=ours_best / theirs_best, floor=floor)
+
+
+def hardware() -> str:
+    device = jax.devices()[0]
+    machine = f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores"
+    where = machine if device.platform == "cpu" else device.device_kind
+    version = [peer_python(), "-c", "import torch; print(torch.__version__)"]
+    torch = subprocess.run(version, check=True, capture_output=True, text=True).stdout.strip()
+    return f"{where}; Python {platform.python_version()}, jax {importlib.metadata.version('jax')}, torch {torch}"
+
+
+def report(name: str, on_cpu: Callable[[], list[dict[str, Any]]], on_gpu: Callable[[], list[dict[str, Any]]]) -> None:
+    """Measures on the device that there is, prints and keeps the numbers. Exits with 1 if one is below its floor."""
+    path = HERE / "results" / f"{name}.json"
+    kind = "cpu" if jax.devices()[0].platform == "cpu" else "gpu"
+    results = on_cpu() if kind == "cpu" else on_gpu()
+    kept = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    kept[kind] = {"hardware": hardware(), "results": results}
+    path.write_text(json.dumps(kept, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    table = Table("what", "ours", "peer", "its", "ratio", "floor", "", title=kept[kind]["hardware"])
+    for r in results:
+        verdict = "" if r["floor"] is None else "passes" if r["ratio"] >= r["floor"] else "FAILS"
+        floor = "" if r["floor"] is None else f"{r['floor']:g} ×"
+        table.add_row(
+            r["what"], f"{r['ours']:,.0f}", r["peer"], f"{r['theirs']:,.0f}", f"{r['ratio']:.2f} ×", floor, verdict
+        )
+    Console(width=140).print(table)
+    write_readme(name, kept)
+    sys.exit(any(r["floor"] is not None and r["ratio"] < r["floor"] for r in results))
+
+
+def write_readme(name: str, kept: dict) -> None:
+    """Puts the numbers of both machines between their marks in README.md."""
+    lines = []
+    for part in kept.values():
+        lines += [part["hardware"], "", "| what | ours | beside | theirs | measured | floor |"]
+        lines += ["| --- | --- | --- | --- | --- | --- |"]
+        for r in part["results"]:
+            floor = "" if r["floor"] is None else f"≥ {r['floor']:g}"
+            numbers = f"{r['ours']:,.0f} | {r['peer']} | {r['theirs']:,.0f} | {r['ratio']:.3g} × | {floor}"
+            lines.append(f"| {r['what']} | {numbers} |")
+        lines.append("")
+    page, start, end = HERE / "README.md", f"<!-- written by {name}.py -->", f"<!-- end of {name}.py -->"
+    before, rest = page.read_text(encoding="utf-8").split(start)
+    text = "\n".join(lines).rstrip()
+    page.write_text(f"{before}{start}\n{text}\n{end}{rest.split(end)[1]}", encoding="utf-8")
