@@ -261,7 +261,7 @@ def test_truncated_episodes_are_bootstrapped_and_terminated_ones_are_not():
     np.testing.assert_allclose(goal.features[0, 0], [0.0, 1.0, 0.0])
 
 
-def test_the_sum_of_features_differs_between_kinds():
+def test_the_number_of_each_state_s_own_feature():
     numbers, size = training.feature_numbers(ROOMS, TINY)
     assert size == 49
     assert [divmod(n, 7) for n in numbers] == [tuple(cell) for cell in ROOMS.map.cells]

@@ -3,7 +3,7 @@
 A policy with memory has no λF that is a function of the state. Frozen at its empty memory, the network is a function of
 the state: it has a Markov policy π₀(·|s), and a φ_λ(s) that it gives for it. The exact λF of π₀ is known
 (`wane.lambda_representation`), and the error is taken over the states that sampled episodes visit, each as often as it
-is visited. For an agent without memory (`Config(memory=0)`) that is sees nothing but its state, π₀ is how it acts, and
+is visited. For an agent without memory (`Config(memory=0)`) that sees nothing but its state, π₀ is how it acts, and
 the error is that of its critic. For any other agent, π₀ is not how it acts later in an episode, and the network was
 trained with an empty memory in first moments only: then the number says how much of the λF is known without memory.
 """
