@@ -52,6 +52,7 @@ bench: $(VENV)/.bench
 	@$(BIN)/python benchmarks/tabular.py
 	@$(BIN)/python benchmarks/forward_backward.py
 	@$(BIN)/python benchmarks/features.py
+	@$(BIN)/python benchmarks/a2c.py
 
 ifdef PYTHON
 ifneq ($(shell cat $(VENV)/.python 2>/dev/null),$(PYTHON))

@@ -6,6 +6,7 @@ from wane.lazy import attach
 
 if TYPE_CHECKING:
     from wane.agents import (
+        a2c,
         common,
         forward_backward,
         gpi,
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Trained",
+    "a2c",
     "common",
     "forward_backward",
     "gpi",

@@ -51,6 +51,7 @@ AGENTS = (
     "forward_backward",
     "laplacian",
     "lambda_features",
+    "a2c",
     "gpi",
     "planner",
     "policy_iteration",

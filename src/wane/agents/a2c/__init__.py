@@ -1,0 +1,57 @@
+"""Recurrent advantage actor–critic with a λF critic (the paper's section 5.2, figure 5.2 on the right).
+
+An LSTM has three heads: the policy, the value V and the λF φ_λ of one-hot states. The value's target knows that
+rewards wear off:
+
+    T_λ V(s_t) = r_t + γ (V(s_{t+1}) + (λ − 1) wᵀ(φ(s_t) ⊙ φ_λ(s_{t+1})))
+
+Read the modules in this order:
+
+| module | what it holds |
+| --- | --- |
+| `config` | the settings |
+| `equations` | one function for each equation, of one trajectory |
+| `networks` | the LSTM and its heads |
+| `acting` | what the agent sees; the greedy and the sampled policy |
+| `training` | sequences, targets, the loss, training |
+| `probing` | the error of the learned λF against the exact one |
+
+λ, the weight of the λF's loss, how much of the correction counts, whether the agent has a memory, and whether it is
+told what remains of the rewards, are numbers: all such agents are trained by one program. `Config(correction=0,
+feature_weight=0)` is plain A2C, `Config(correction=0)` has the λF as an auxiliary task only.
+
+    >>> import jax
+    >>> from wane.worlds import make
+    >>> world, config = make("toy"), Config(hidden=8, length=10, epochs=2, updates=5)
+    >>> state, info = jax.jit(lambda key: train(key, world, config))(jax.random.key(0))
+    >>> state.params.features.weight.shape, info.greedy.shape, info.sampled.shape
+    ((8, 15), (2,), (2,))
+"""
+
+from wane.agents.a2c.acting import Moment, policy, sampled_policy, watched
+from wane.agents.a2c.config import Config
+from wane.agents.a2c.networks import Memory, Output, Params
+from wane.agents.a2c.probing import feature_error
+from wane.agents.a2c.training import Batch, Info, State, Terms, collect, evaluate, init, loss, train, update
+
+__all__ = [
+    "Batch",
+    "Config",
+    "Info",
+    "Memory",
+    "Moment",
+    "Output",
+    "Params",
+    "State",
+    "Terms",
+    "collect",
+    "evaluate",
+    "feature_error",
+    "init",
+    "loss",
+    "policy",
+    "sampled_policy",
+    "train",
+    "update",
+    "watched",
+]

@@ -1,0 +1,105 @@
+"""What the agent sees, and how it acts.
+
+The network takes one vector: the flat form of the world's own observation ("index+flat", "index+remaining+flat", …). So
+the agent is told what remains of the rewards if and only if the world's observation tells it. In training, a moment
+also records the state and what remains: the λF's target and the w of the correction are made of them.
+"""
+
+import dataclasses
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from wane.agents.a2c.config import Config
+from wane.agents.a2c.networks import Memory, Params, empty_memory, see
+from wane.agents.common.policy import Policy, first_best, no_draws, sample_action, uniforms
+from wane.types import Integer, Scalar
+from wane.worlds.observe import FLAT, PICTURES, flatten, form_of, largest_reward
+from wane.worlds.world import World
+
+
+class Moment(NamedTuple):
+    """What training records of a moment."""
+
+    x: Float[Array, "*batch inputs"]
+    """What the network sees."""
+    cell: Int[Array, "*batch"]
+    remaining: Float[Array, "*batch sites"]
+
+
+class Acting(NamedTuple):
+    """What the agent's policies act with."""
+
+    params: Params
+    memory: Scalar
+    """The agent's setting of that name."""
+    lens: Float[Array, " inputs"]
+    """What each input is multiplied by."""
+
+
+def view(world: World, cell: Integer, facing: Integer, worth: Float[Array, " sites"]) -> Float[Array, " inputs"]:
+    """The world's observation as one vector."""
+    rewards = jnp.asarray(world.rewards)
+    share = worth * rewards / largest_reward(rewards) if form_of(world.observation).remaining else None
+    return flatten(world.view, world.view(cell, facing, worth), share)
+
+
+def watched(world: World) -> World:
+    """The world as training plays it: its observations are `Moment`s."""
+
+    def watch(cell: Integer, facing: Integer, worth: Float[Array, " sites"]) -> Moment:
+        return Moment(view(world, cell, facing, worth), jnp.asarray(cell), jnp.asarray(world.rewards) * worth)
+
+    return dataclasses.replace(world, observation=watch)
+
+
+def n_inputs(world: World) -> int:
+    """How many numbers the network sees. Raises ValueError if they are a picture."""
+    if form_of(world.observation).name.split(":")[0] in PICTURES:
+        raise ValueError(
+            f"the observation {world.observation!r} is a picture, and a2c has no network for pictures: choose another, "
+            'such as dataclasses.replace(world, observation="index")'
+        )
+    place, worth = jnp.zeros((), jnp.int32), jnp.ones(world.n_sites)
+    return jax.eval_shape(lambda: view(world, place, place, worth)).shape[0]
+
+
+def make_lens(world: World, config: Config) -> Float[Array, " inputs"]:
+    """1 for each input, and `config.shown` for what remains of the rewards, which comes last."""
+    size, last = n_inputs(world), world.n_sites if form_of(world.observation).remaining else 0
+    return jnp.where(np.arange(size) < size - last, 1.0, jnp.asarray(config.shown, float))
+
+
+def policy(params: Params, world: World, config: Config) -> Policy:
+    """The greedy policy: it takes the most probable action."""
+    return _make_policy(partial(_act, _choose_best), params, world, config, no_draws)
+
+
+def sampled_policy(params: Params, world: World, config: Config) -> Policy:
+    """The policy that is trained: it draws its actions. It acts in the world, and in the `watched` one too."""
+    return _make_policy(partial(_act, _choose_at_random), params, world, config, uniforms(1))
+
+
+def _make_policy(act: Any, params: Params, world: World, config: Config, draw: Any) -> Policy:
+    name = world.observation
+    flat_name = name.removesuffix(FLAT) + FLAT if isinstance(name, str) else None
+    acting = Acting(params, config.memory, make_lens(world, config))
+    return Policy(act, acting, empty_memory(params), draw, flat_name)
+
+
+def _act(choose: Any, acting: Acting, memory: Memory, observation: Any, draws: Any) -> tuple[Array, Memory, None]:
+    x = observation.x if isinstance(observation, Moment) else jnp.ravel(observation)
+    memory = see(acting.params, x * acting.lens, memory, acting.memory)
+    return choose(acting.params.actor(memory.h), draws), memory, None
+
+
+def _choose_best(logits: Float[Array, " actions"], draws: None) -> Int[Array, ""]:
+    return first_best(jax.nn.softmax(logits))
+
+
+def _choose_at_random(logits: Float[Array, " actions"], draws: Float[Array, " one"]) -> Int[Array, ""]:
+    return sample_action(jnp.cumsum(jax.nn.softmax(logits)), draws[0])

@@ -1,0 +1,74 @@
+"""How far the learned λF is from the exact one.
+
+A policy with memory has no λF that is a function of the state. Frozen at its empty memory, the network is a function of
+the state: it has a Markov policy π₀(·|s), and a φ_λ(s) that it gives for it. The exact λF of π₀ is known
+(`wane.lambda_representation`), and the error is taken over the states that sampled episodes visit, each as often as it
+is visited. For an agent without memory (`Config(memory=0)`) that sees nothing but its state, π₀ is how it acts, and
+the error is that of its critic. For any other agent, π₀ is not how it acts later in an episode, and the network was
+trained with an empty memory in first moments only: then the number says how much of the λF is known without memory.
+"""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from wane.agents.a2c.acting import make_lens, sampled_policy, view
+from wane.agents.a2c.config import Config
+from wane.agents.a2c.networks import Output, Params, empty_memory, heads, see
+from wane.agents.a2c.training import feature_numbers
+from wane.agents.common.rollout import discount_of, play
+from wane.exact.representations import lambda_representation
+from wane.mdp import MDP
+from wane.worlds.world import World
+
+
+class Frozen(NamedTuple):
+    """The network with an empty memory, in every state, before any reward was collected."""
+
+    chances: Float[Array, "states actions"]
+    """π₀"""
+    features: Float[Array, "states states"]
+    """φ_λ: the feature s' of the state s. The features of walls are left out."""
+
+
+def freeze(params: Params, world: World, config: Config) -> Frozen:
+    """Reads the network with an empty memory. Raises ValueError if it has no feature for every state."""
+    if config.features == "sites":
+        raise ValueError('only a λF with a feature for each state is compared: train with features="states" or "cells"')
+    lens, memory = make_lens(world, config), empty_memory(params)
+    cells, worth = jnp.arange(world.n_states, dtype=jnp.int32), jnp.ones(world.n_sites)
+
+    def read(cell: Array) -> Output:
+        x = view(world, cell, jnp.zeros((), jnp.int32), worth) * lens
+        return heads(params, see(params, x, memory, 1.0).h)
+
+    said = jax.vmap(read)(cells)
+    return Frozen(jax.nn.softmax(said.logits), said.features[:, feature_numbers(world, config)[0]])
+
+
+def exact_features(
+    chances: Float[Array, "states actions"], world: World, config: Config
+) -> Float[Array, "states states"]:
+    """The exact φ_λ of a policy for one-hot φ, which is Φ_λ; in the timing of the agent."""
+    transitions = np.stack([world.mdp.action(i).toarray() for i in range(world.n_actions)], 1)
+    kernel = MDP(jnp.asarray(transitions, chances.dtype)).under(chances)
+    with jax.default_matmul_precision("highest"):  # a GPU would round factors to ten bits
+        phi = jnp.asarray(lambda_representation(kernel, config.lam, discount=discount_of(world, config)).matrix)
+        return phi if config.timing == "departure" else kernel @ phi
+
+
+def visits(key: jax.Array, params: Params, world: World, config: Config) -> Float[Array, " states"]:
+    """How often sampled episodes visit each state, as shares."""
+    policy = sampled_policy(params, world, config)
+    cells = jax.vmap(lambda key: play(key, world, policy)[1].cells)(jax.random.split(key, config.evaluation_episodes))
+    return jax.nn.one_hot(cells, world.n_states).mean((0, 1))
+
+
+def feature_error(key: jax.Array, params: Params, world: World, config: Config) -> Float[Array, ""]:
+    """The root mean square error of the learned φ_λ over visited states, relative to the size of the exact one."""
+    frozen = freeze(params, world, config)
+    truth, share = exact_features(frozen.chances, world, config), visits(key, params, world, config)[:, None]
+    return jnp.sqrt(jnp.sum(share * (frozen.features - truth) ** 2) / jnp.sum(share * truth**2))

@@ -1,0 +1,251 @@
+"""Training: sequences are played with the present network, and each batch of them serves one gradient step.
+
+    loss = policy loss + (G_t − V(s_t))² − entropy weight · entropy + feature weight · |F_t − φ_λ(s_t)|² / D
+
+G_t are the value's targets, F_t the λF's, both constants. All that follows a step is evaluated by one more look of the
+network: V(s_{t+1}) and φ_λ(s_{t+1}) are what it says after the observation that the step led to, with the memory of the
+same episode. So a truncated episode is bootstrapped from its own last observation, not from the first one of the next.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jaxtyping import Array, Bool, Float, Int
+
+from wane.agents.a2c import equations
+from wane.agents.a2c.acting import make_lens, n_inputs, policy, sampled_policy, watched
+from wane.agents.a2c.config import Config
+from wane.agents.a2c.networks import Memory, Output, Params, heads, make_network, see, unroll
+from wane.agents.common.policy import Policy
+from wane.agents.common.rollout import Position, Transition, begin, discount_of, play, rollout
+from wane.types import Integer, Tree
+from wane.worlds.world import World
+
+APART = 2**32 - 1
+"""Folded into a key, this number gives a key that no epoch has."""
+
+
+class State(NamedTuple):
+    """All that learning goes on from. Acting needs the `params` alone."""
+
+    params: Params
+    optimiser: Tree
+    position: Position
+    """Where each environment stands."""
+    earned: Float[Array, " environments"]
+    """What the open episode of each environment has earned so far, discounted."""
+
+
+class Batch(NamedTuple):
+    """Sequences that were played with the present network: steps along the first axis, environments along the second.
+
+    The observations are `Moment`s.
+    """
+
+    memory: Memory
+    """What the policy remembered before the first step."""
+    steps: Transition
+
+
+class Terms(NamedTuple):
+    """The parts of the loss, without their weights."""
+
+    policy: Float[Array, "*epochs"]
+    value: Float[Array, "*epochs"]
+    entropy: Float[Array, "*epochs"]
+    features: Float[Array, "*epochs"]
+
+
+class Info(NamedTuple):
+    """What training tells about each epoch."""
+
+    terms: Terms
+    """Means over the epoch."""
+    returns: Float[Array, " epochs"]
+    """The mean discounted return of the episodes that ended in the epoch, as they were learned from; NaN for none."""
+    greedy: Float[Array, " epochs"]
+    """The mean return of greedy episodes after the epoch, from which nothing is learned."""
+    sampled: Float[Array, " epochs"]
+    """The mean return of episodes with drawn actions after the epoch, from which nothing is learned."""
+    watched: Any = None
+    """What `watch` made of the state."""
+
+
+def feature_numbers(world: World, config: Config) -> tuple[Int[np.ndarray, " states"], int]:
+    """The number of each state's own feature, −1 for none, and how many features there are."""
+    if config.features == "states":
+        return np.arange(world.n_states), world.n_states
+    if config.features == "sites":
+        return np.asarray(world.tables.site_of), world.n_sites
+    rows, columns = world.map.shape
+    return columns * world.map.cells[:, 0] + world.map.cells[:, 1], rows * columns
+
+
+def init(key: jax.Array, world: World, config: Config) -> State:
+    """A random network, and the beginning of an episode in every environment. It takes the key of `train`."""
+    network_key, play_key = jax.random.split(jax.random.fold_in(key, APART))
+    sizes = n_inputs(world), config.hidden, world.n_actions, feature_numbers(world, config)[1]
+    params: Any = make_network(network_key, *sizes)
+    explore, env = sampled_policy(params, world, config), watched(world)
+    position = jax.vmap(lambda key: begin(key, env, explore))(jax.random.split(play_key, config.environments))
+    zeros = jnp.zeros(config.environments)
+    return State(params, optax.adam(config.learning_rate).init(params), position, zeros)
+
+
+def collect(key: jax.Array, state: State, world: World, config: Config) -> tuple[Position, Batch]:
+    """Plays one sequence in every environment. Returns where they stand then, and the sequences."""
+    explore, env = sampled_policy(state.params, world, config), watched(world)
+
+    def one(key: Array, position: Position) -> tuple[Position, Transition]:
+        after = rollout(key, env, explore, config.length, position)
+        return after.position, after.transitions
+
+    keys = jax.random.split(key, config.environments)
+    position, steps = jax.vmap(one, out_axes=(0, 1))(keys, state.position)
+    return position, Batch(state.position.carry, steps)
+
+
+def ended(steps: Transition) -> Bool[Array, "steps environments"]:
+    """Whether each step ended its episode, by either kind of end."""
+    return jnp.logical_or(steps.terminated, steps.truncated)
+
+
+def outputs(params: Params, data: Batch, world: World, config: Config) -> tuple[Output, Output]:
+    """What the network says at each step, and after the observation that the step led to. The latter is constant."""
+    steps, lens, done = data.steps, make_lens(world, config), ended(data.steps)
+    fresh = jnp.concatenate([jnp.zeros_like(done[:1]), done[:-1]])
+    keep = jnp.where(fresh, 0.0, jnp.asarray(config.memory, float)).astype(params.lstm.recurrent.dtype)
+    gates = params.lstm.inputs(steps.observation.x * lens)
+    memory = unroll(params.lstm.recurrent, gates, keep, data.memory)
+    constant: Params = jax.lax.stop_gradient(params)
+    after = see(constant, steps.next_observation.x * lens, jax.lax.stop_gradient(memory), config.memory)
+    return heads(params, memory.h), heads(constant, after.h)
+
+
+class Targets(NamedTuple):
+    """What the heads are trained towards."""
+
+    value: Float[Array, "steps environments"]
+    features: Float[Array, "steps environments features"]
+
+
+def targets(after: Output, data: Batch, world: World, config: Config) -> Targets:
+    """G_t and F_t, from what the network says after each step."""
+    steps, (numbers, size) = data.steps, feature_numbers(world, config)
+    paying = steps.observation if config.timing == "departure" else steps.next_observation
+    phi = jax.nn.one_hot(jnp.asarray(numbers)[paying.cell], size, dtype=after.features.dtype)
+    remaining = steps.observation.remaining
+    rewards = remaining if config.weights == "remaining" else jnp.broadcast_to(world.rewards, remaining.shape)
+    weights = rewards @ jax.nn.one_hot(numbers[world.sites], size, dtype=after.features.dtype)
+    discount = discount_of(world, config) * (1.0 - steps.terminated)
+    cut = ended(steps).at[-1].set(True).astype(discount.dtype)
+    change = equations.correction(phi, after.features, weights, config.lam, discount)
+    each = jax.vmap(equations.mixed_returns, (1, 1, 1, 1, None), 1)
+    value = each(steps.reward + config.correction * change, discount, after.value, cut, config.mixing)
+    each = jax.vmap(equations.feature_returns, (1, 1, None, 1, 1, None), 1)
+    return Targets(value, each(phi, after.features, config.lam, discount, cut, config.feature_mixing))
+
+
+def loss(params: Params, data: Batch, world: World, config: Config) -> tuple[Float[Array, ""], Terms]:
+    """The loss of some sequences, and its parts."""
+    said, after = outputs(params, data, world, config)
+    goal = targets(after, data, world, config)
+    actors = jax.vmap(equations.policy_loss, 1)(said.logits, data.steps.action, goal.value - said.value)
+    terms = Terms(
+        actors.mean(),
+        equations.squared_error(goal.value, said.value),
+        jax.vmap(equations.mean_entropy, 1)(said.logits).mean(),
+        equations.squared_error(goal.features, said.features),
+    )
+    total = terms.policy + terms.value - config.entropy_weight * terms.entropy + config.feature_weight * terms.features
+    return total, terms
+
+
+def update(state: State, data: Batch, world: World, config: Config, key: None = None) -> tuple[State, Terms]:
+    """One gradient step on sequences that were played with the present network. Returns the parts of the loss."""
+    params: Any = state.params  # Optax's own type of trees does not know Equinox modules
+    slope, terms = jax.grad(loss, has_aux=True)(params, data, world, config)
+    change, optimiser = optax.adam(config.learning_rate).update(slope, state.optimiser, params)
+    return state._replace(params=optax.apply_updates(params, change), optimiser=optimiser), terms
+
+
+def play_and_learn(key: jax.Array, state: State, world: World, config: Config) -> tuple[State, Any]:
+    """One sequence of every environment, and the gradient step on them. Returns also what episodes that ended earned.
+
+    That is (parts of the loss, returns added up, number of episodes).
+    """
+    time = state.position.state.time
+    position, data = collect(key, state, world, config)
+    state, terms = update(state, data, world, config)
+    done = ended(data.steps)
+    paid = data.steps.reward * _discounts(world, time, done)
+    total, earned = jax.vmap(equations.finished_returns, (1, 1, 0))(paid, done.astype(paid.dtype), state.earned)
+    return state._replace(position=position, earned=earned), (terms, total.sum(), done.sum())
+
+
+def _discounts(
+    world: World, time: Int[Array, " environments"], done: Bool[Array, "steps environments"]
+) -> Float[Array, "steps environments"]:
+    """γᵗ of each step's reward, in the world's convention, given the time of the first step."""
+
+    def step(time: Array, done: Array) -> tuple[Array, Array]:
+        return jnp.where(done, 0, time + 1), time
+
+    exponent = jax.lax.scan(step, time, done)[1] + (world.timing == "arrival")
+    return jnp.power(jnp.asarray(world.discount, float), exponent)
+
+
+def epoch(key: jax.Array, state: State, world: World, config: Config) -> tuple[State, Info]:
+    """One epoch, and the evaluation after it."""
+    learn_key, *test_keys = jax.random.split(key, 3)
+
+    def turn(state: State, key: Array) -> tuple[State, Any]:
+        return play_and_learn(key, state, world, config)
+
+    state, (terms, total, ended) = jax.lax.scan(turn, state, jax.random.split(learn_key, config.updates))
+    makers = policy, sampled_policy
+    greedy, sampled = (
+        evaluate(key, make(state.params, world, config), world, config.evaluation_episodes)
+        for key, make in zip(test_keys, makers, strict=True)
+    )
+    means: Terms = jax.tree_util.tree_map(jnp.mean, terms)
+    return state, Info(means, total.sum() / ended.sum(), greedy, sampled)
+
+
+def evaluate(key: jax.Array, policy: Policy, world: World, episodes: int) -> Float[Array, ""]:
+    """The mean discounted return of so many episodes."""
+    return jax.vmap(lambda key: play(key, world, policy)[1].value)(jax.random.split(key, episodes)).mean()
+
+
+def train(
+    key: jax.Array,
+    world: World,
+    config: Config,
+    state: State | None = None,
+    first: Integer = 0,
+    epochs: int | None = None,
+    watch: Callable[[jax.Array, State], Any] | None = None,
+) -> tuple[State, Info]:
+    """Trains for epochs `first`, `first` + 1, …, by default as many as the configuration says.
+
+    Epoch e uses fold_in(key, e), so training in chunks gives the same result as training in one call. It is a pure
+    function: `jit` it, and `vmap` it over keys and over the settings that are a `Scalar`. `watch(key, state)` is called
+    after each epoch, and `Info.watched` holds what it returns.
+
+        states, info = jax.jit(jax.vmap(lambda k, lam: train(k, world, Config(lam=lam))))(keys, lams)
+    """
+    state = init(key, world, config) if state is None else state
+
+    def turn(state: State, number: Array) -> tuple[State, Info]:
+        epoch_key = jax.random.fold_in(key, number)
+        state, info = epoch(epoch_key, state, world, config)
+        if watch is not None:
+            info = info._replace(watched=watch(jax.random.fold_in(epoch_key, APART), state))
+        return state, info
+
+    numbers = jnp.asarray(first) + jnp.arange(config.epochs if epochs is None else epochs)
+    return jax.lax.scan(turn, state, numbers)

@@ -1,0 +1,155 @@
+"""The claims of the experiment `a2c` (see `wane.experiments.networks.a2c`). All compare agents seed by seed."""
+
+from collections.abc import Callable
+
+import pandas as pd
+
+from wane.experiments.common import beliefs
+from wane.experiments.common.statistics import Estimate, paired_difference
+from wane.experiments.contract import Claim, Finding, NotTested, Tables
+from wane.experiments.networks.a2c_learning import PLAIN, TASK, ActorCritic, far_sighted, forgetful, told
+
+Test = Callable[[ActorCritic, Tables], Finding]
+Score = Callable[[Tables], pd.DataFrame]
+"""Takes tables to scores of agents: one row for each seed, one column for each agent."""
+LATE = 0.2
+"""The share of the epochs that counts as the end of training."""
+FALL = 0.5
+"""The share of its first error below which a learned λF counts as learned."""
+
+
+def at_the_end(tables: Tables, measure: str = "sampled") -> pd.DataFrame:
+    """Mean returns of the evaluations in the last fifth of training."""
+    curves = tables["curves"]
+    late = curves["episode"] > (1 - LATE) * curves["episode"].max()
+    return curves[late].pivot_table(index="seed", columns="agent", values=measure)
+
+
+def over_training(tables: Tables) -> pd.DataFrame:
+    """Mean returns of the evaluations in all of training."""
+    return tables["curves"].pivot_table(index="seed", columns="agent", values="sampled")
+
+
+def beats(other: float, score: Score) -> Test:
+    """Tests that agents with the true λ earn more than those with another λ̂."""
+
+    def test(settings: ActorCritic, tables: Tables) -> Finding:
+        beliefs.need(settings.lambdas, settings.lam, other)
+        if other == settings.lam:
+            raise NotTested(f"The true λ itself is {other:g}.")
+        scores = score(tables)
+        found = paired_difference(scores[beliefs.label(settings.lam)], scores[beliefs.label(other)])
+        means = ", ".join(f"{beliefs.label(lam)}: {scores[beliefs.label(lam)].mean():.2f}" for lam in settings.lambdas)
+        return _exceeds(found, f"{means}; {_circumstances(tables, scores)}")
+
+    return test
+
+
+def earns_more(ours: Callable[[ActorCritic], str], theirs: Callable[[ActorCritic], str]) -> Test:
+    """Tests that one agent earns more at the end than another, actions drawn.
+
+    The detail also tells the difference over all of training, and that of greedy actions at the end.
+    """
+
+    def test(settings: ActorCritic, tables: Tables) -> Finding:
+        drawn, greedy, average = at_the_end(tables), at_the_end(tables, "greedy"), over_training(tables)
+        one, other = ours(settings), theirs(settings)
+        for name in (one, other):
+            if name not in drawn:
+                raise NotTested(f"There is no agent {name!r}: add its λ̂ to lambdas.")
+        means = f"{drawn[one].mean():.2f} ({one}) against {drawn[other].mean():.2f} ({other})"
+        differences = [paired_difference(scores[one], scores[other]) for scores in (average, greedy)]
+        detail = f"{means}; over all of training the difference is {differences[0]}, of greedy actions {differences[1]}"
+        detail += f"; {_circumstances(tables, drawn)}"
+        return _exceeds(paired_difference(drawn[one], drawn[other]), detail)
+
+    return test
+
+
+def _exceeds(found: Estimate, detail: str) -> Finding:
+    return Finding(found.low > 0, found.value, (found.low, found.high), detail)
+
+
+def _circumstances(tables: Tables, scores: pd.DataFrame) -> str:
+    optimum = f"the optimum is {tables['optimum']['value'].iloc[0]:.3f}; " if "optimum" in tables else ""
+    return f"{optimum}{len(scores)} seeds"
+
+
+def errors_of(tables: Tables, name: str) -> pd.DataFrame:
+    """The errors of an agent's λF: one row for each seed, one column for each epoch."""
+    errors = tables["errors"]
+    return errors[errors["agent"] == name].pivot_table(index="seed", columns="episode", values="error")
+
+
+def learns_the_features(settings: ActorCritic, tables: Tables) -> Finding:
+    """Tests that the error of the λF falls by half between the first and the last epoch, where memory plays no part."""
+    if settings.agent.epochs < 2:
+        raise NotTested("There was one epoch, so no error can fall: raise agent.epochs.")
+    errors, name = tables["errors"], forgetful(true_lam(settings))
+    early, late = errors_of(tables, name).iloc[:, 0], errors_of(tables, name).iloc[:, -1]
+    ends = errors[errors["episode"] == errors["episode"].max()].groupby("agent", sort=False)["error"].mean()
+    detail = f"{name}: {early.mean():.3f} → {late.mean():.3f}; at the end "
+    detail += ", ".join(f"{agent}: {error:.3f}" for agent, error in ends.items())
+    return _exceeds(paired_difference(FALL * early, late), detail)
+
+
+def many_steps_are_closer(settings: ActorCritic, tables: Tables) -> Finding:
+    """Tests that multi-step returns end closer to the exact λF than targets of one step, where memory plays no part."""
+    one = forgetful(true_lam(settings))
+    one_step, many_steps = (errors_of(tables, name).iloc[:, -1] for name in (one, far_sighted(one)))
+    detail = f"relative error {many_steps.mean():.3f} against {one_step.mean():.3f}; {len(one_step)} seeds"
+    return _exceeds(paired_difference(one_step, many_steps), detail)
+
+
+def nobody_beats_the_optimum(settings: ActorCritic, tables: Tables) -> Finding:
+    """Whether no mean return of any test is above the optimum; tells how close the best agent ends."""
+    if "optimum" not in tables:
+        raise NotTested("The optimum was not computed, because too many visits count with this λ.")
+    best, means = tables["optimum"]["value"].iloc[0], at_the_end(tables).mean()
+    top = float(tables["curves"][["greedy", "sampled"]].max().max())
+    detail = f"{means.idxmax()} ends highest, at {means.max():.2f} of {best:.3f}; the best evaluation was {top:.2f}"
+    return Finding(bool(top <= best + 1e-4), best - means.max(), None, detail)
+
+
+def true_lam(settings: ActorCritic) -> str:
+    """The agent with the true λ."""
+    return beliefs.label(settings.lam)
+
+
+CLAIMS = (
+    Claim("beats-lambda-1-end", "At the end of training, the true λ earns more than λ̂ = 1.", beats(1.0, at_the_end)),
+    Claim("beats-lambda-0-end", "At the end of training, the true λ earns more than λ̂ = 0.", beats(0.0, at_the_end)),
+    Claim("beats-lambda-1", "Over all of training, the true λ earns more than λ̂ = 1.", beats(1.0, over_training)),
+    Claim("beats-lambda-0", "Over all of training, the true λ earns more than λ̂ = 0.", beats(0.0, over_training)),
+    Claim(
+        "target",
+        "The correction in the value's target makes an agent that learns the λF earn more.",
+        earns_more(true_lam, lambda settings: TASK),
+    ),
+    Claim(
+        "task",
+        "The λF as an auxiliary task alone makes A2C earn more.",
+        earns_more(lambda settings: TASK, lambda settings: PLAIN),
+    ),
+    Claim(
+        "told",
+        "An agent that is told what remains of the rewards earns more than one that must remember it.",
+        earns_more(lambda settings: told(PLAIN), lambda settings: PLAIN),
+    ),
+    Claim(
+        "remembers",
+        "An agent with memory earns more than one without.",
+        earns_more(lambda settings: PLAIN, lambda settings: forgetful(PLAIN)),
+    ),
+    Claim(
+        "features",
+        "Where memory plays no part, the error of the learned λF against the exact one falls by half or more.",
+        learns_the_features,
+    ),
+    Claim(
+        "multi-step",
+        "Where memory plays no part, multi-step returns bring the learned λF closer to the exact one.",
+        many_steps_are_closer,
+    ),
+    Claim("below-the-optimum", "No agent earns more than the optimum.", nobody_beats_the_optimum),
+)
