@@ -202,7 +202,10 @@ def quick_compilation():
 @pytest.mark.usefixtures("quick_compilation")
 @pytest.mark.parametrize(
     ("name", "changes", "missing"),
-    [pytest.param(*case, marks=[pytest.mark.fuzz] if i % 2 else []) for i, case in enumerate(CASES)],
+    [
+        pytest.param(*case, marks=[pytest.mark.fuzz] if i % 2 or case[0] in AGENTS else [])
+        for i, case in enumerate(CASES)
+    ],
 )
 def test_claims_say_what_the_settings_leave_out(name, changes, missing):
     records = compute(name, toy(name, **changes))
@@ -213,7 +216,9 @@ def test_claims_say_what_the_settings_leave_out(name, changes, missing):
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("quick_compilation")
-@pytest.mark.parametrize("name", LEARNED)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.fuzz] if name in AGENTS else []) for name in LEARNED]
+)
 def test_two_seeds_and_all_settings_of_the_agent_changed(name):
     compute(name, toy(name, seeds=2, **of_agent(name)[0]))
 
