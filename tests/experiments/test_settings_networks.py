@@ -160,7 +160,9 @@ def of_agent(name):
     """Every setting of the agent with another value: those that are accepted, and why the others are refused."""
     accepted, refused = {}, {}
     for setting, value in flat(toy(name).agent, "agent.").items():
-        if isinstance(value, str | tuple):
+        if value is None:
+            new = 0.9
+        elif isinstance(value, str | tuple):
             new = OTHERS.get(value, "uniform")
         else:
             new = not value if isinstance(value, bool) else value + 1 if isinstance(value, int) else value / 2 or 0.1
