@@ -223,12 +223,13 @@ def fit_range(params: Params, data: Dataset) -> Params:
     return params._replace(low=low, high=jnp.maximum(high, low + 1e-6))
 
 
-def map_views(function: Any, views: Any) -> Any:
-    """A function of batches of views, applied to all views a few at a time."""
-    size = min(VIEWS_AT_A_TIME, len(views))
-    index = jnp.arange(-(-len(views) // size) * size).reshape(-1, size) % len(views)
-    found = jax.lax.map(lambda chosen: function(views[chosen]), index)
-    return jax.tree_util.tree_map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:])[: len(views)], found)
+def map_views(function: Any, views: Any, numbers: Int[Array, " chosen"] | None = None) -> Any:
+    """A function of batches of views, applied to all views, or to those with some numbers, a few at a time."""
+    numbers = jnp.arange(len(views)) if numbers is None else numbers
+    size = min(VIEWS_AT_A_TIME, len(numbers))
+    index = jnp.arange(-(-len(numbers) // size) * size).reshape(-1, size) % len(numbers)
+    found = jax.lax.map(lambda chosen: function(views[numbers[chosen]]), index)
+    return jax.tree_util.tree_map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:])[: len(numbers)], found)
 
 
 def policy(params: Params, world: World, config: Config) -> Policy:

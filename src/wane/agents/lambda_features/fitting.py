@@ -92,8 +92,11 @@ def fit_iteration(
     with the same `shuffle_key` see the same batches; under `vmap` these are then read once for all of them.
     """
     discount, total = discount_of(world, config), len(steps.view)
-    views_next = laplacian.map_views(lambda views: feature_table(network, views, world.n_actions), data.views)
-    y = bellman_target(views_next[steps.next_view, steps.next_action], phi[steps.view], config.lam, discount)
+    tables = laplacian.map_views(
+        lambda views: feature_table(network, views, world.n_actions), data.views, steps.next_view
+    )
+    phi_next = jnp.take_along_axis(tables, steps.next_action[:, None, None], 1)[:, 0]
+    y = bellman_target(phi_next, phi[steps.view], config.lam, discount)
     count = steps.counts / steps.counts.mean()
     batches = -(-total // config.batch)
     begin = make_network(jax.random.fold_in(key, 0), world, config) if config.fresh else network

@@ -14,7 +14,7 @@ from typing import Annotated, Any, ClassVar, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Float, Int, Key
 
 from wane.agents import gpi, lambda_features, laplacian
 from wane.agents.common.rollout import discount_of
@@ -138,23 +138,41 @@ class Truth(NamedTuple):
     """wᵀφ_λ at every moment, from the exact λF of the learned base features."""
 
 
+class Looks(NamedTuple):
+    """The different views of each policy, so that a network looks at each of them once."""
+
+    numbers: Int[Array, "*policies views"]
+    """The numbers of the views. Short lists are filled up with their last one."""
+    place: Int[Array, "*policies trajectories moments"]
+    """Where the view of each moment but the last stands in that list."""
+
+
 def fit_all(
-    loop: Loop, keys: Key[Array, " seeds"], settings: FromPixels, params: Params, data: Dataset, policies: Sequence[int]
+    loop: Loop,
+    keys: Key[Array, " seeds"],
+    settings: FromPixels,
+    params: Params,
+    data: Dataset,
+    reference: Dataset,
+    policies: Sequence[int],
 ) -> tuple[Any, dict[str, Any], Truth]:
     """Fits the networks of every seed, policy, target and λ̂, one iteration of all in each chunk.
 
-    `params` hold base features, weights and fresh networks of every seed. Returns the networks (policies, seeds,
-    targets, λ̂), what was measured after every iteration with the same axes, and the exact values.
+    `params` hold base features, weights and fresh networks of every seed. Errors are measured on `reference`. Returns
+    the networks (policies, seeds, targets, λ̂), what was measured after every iteration with the same axes, and the
+    exact values.
     """
     world, config = settings.world, settings.agent
     weights = params.weights @ jnp.asarray(world.rewards, params.weights.dtype)
     phi = jnp.stack([lambda_features.all_features(take(params.base, i), data) for i in range(len(keys))])
-    reference, truth = reference_data(settings), exact_values(settings, params.base, weights)
+    truth, looks = exact_values(settings, params.base, weights), own_views(reference)
     chosen, shape = jnp.asarray(list(policies)), (len(keys), len(settings.targets), len(settings.lambdas))
     variants = tuple(jnp.asarray(each) for each in np.indices(shape).reshape(3, -1))
 
     @jax.jit
-    def iteration(networks: Any, k: Integer, data: Dataset, phi: Array, reference: Dataset, truth: Truth) -> Any:
+    def iteration(
+        networks: Any, k: Integer, data: Dataset, phi: Array, reference: Dataset, truth: Truth, looks: Looks
+    ) -> Any:
         def of_policy(one: tuple[Any, Any]) -> tuple[Any, Any]:
             number, networks = one
             steps = take(data.transitions, number)
@@ -178,7 +196,8 @@ def fit_all(
                     fold(jax.random.key(0)),
                 )
                 own = Truth(truth.q[place, number], truth.true_q[number], truth.features[seed, place, number])
-                return network, errors(network, weights[seed], reference, own, number, world.n_actions) | {"loss": loss}
+                told = errors(network, weights[seed], reference, own, take(looks, number), number, world.n_actions)
+                return network, told | {"loss": loss}
 
             return lambda_features.many(of_variant, (networks, variants))
 
@@ -189,7 +208,7 @@ def fit_all(
         return jnp.repeat(jnp.swapaxes(leaf[:, chosen], 0, 1), shape[1] * shape[2], 1)
 
     work = len(chosen) * len(variants[0]) * config.epochs * -(-data.transitions.view.shape[1] // config.batch)
-    step = lambda networks, k: iteration(networks, k, data, phi, reference, truth)  # noqa: E731
+    step = lambda networks, k: iteration(networks, k, data, phi, reference, truth, looks)  # noqa: E731
     start = jax.tree_util.tree_map(begin, params.networks)
     networks, told = loop("λ-features", step, start, config.iterations, work, "gradient steps")
     networks = jax.tree_util.tree_map(lambda leaf: leaf.reshape(len(chosen), *shape, *leaf.shape[2:]), networks)
@@ -197,10 +216,19 @@ def fit_all(
     return networks, told, truth
 
 
-def reference_data(settings: FromPixels) -> Dataset:
-    """The paper's trajectories, on which errors are measured: no random actions but the first one."""
+def reference_data(settings: FromPixels, data: Dataset) -> Dataset:
+    """The paper's trajectories, on which errors are measured: `data`, or others if they hold more random actions."""
     world, base = settings.world, settings.agent.base
-    return collect(jax.random.key(0), world, world.policies, base.horizon, base.sight)
+    return collect(jax.random.key(0), world, world.policies, base.horizon, base.sight) if base.epsilon else data
+
+
+def own_views(data: Dataset) -> Looks:
+    """The views of each policy's trajectories."""
+    found = [np.unique(np.asarray(seen[:, :-1]), return_inverse=True) for seen in data.seen]
+    longest = max(len(numbers) for numbers, _ in found)
+    filled = [np.pad(numbers, (0, longest - len(numbers)), mode="edge") for numbers, _ in found]
+    places = [place.reshape(data.seen.shape[1], -1) for _, place in found]
+    return Looks(jnp.asarray(np.stack(filled), jnp.int32), jnp.asarray(np.stack(places), jnp.int32))
 
 
 def exact_values(settings: FromPixels, bases: laplacian.Params, weights: Float[Array, "seeds features"]) -> Truth:
@@ -242,7 +270,7 @@ def exact_features(
 
 
 def errors(
-    network: Any, weights: Array, data: Dataset, truth: Truth, policy: Integer, n_actions: int
+    network: Any, weights: Array, data: Dataset, truth: Truth, looks: Looks, policy: Integer, n_actions: int
 ) -> dict[str, Array]:
     """How far wᵀφ_θ(s, a) is from exact values, over all moments of a policy's data but the last.
 
@@ -250,9 +278,11 @@ def errors(
     `features_error` that against the exact λF of the same base features; `correlation` is with Q under λ̂, and 0 if all
     values are the same.
     """
-    table = laplacian.map_views(lambda views: lambda_features.feature_table(network, views, n_actions), data.views)
+    table = laplacian.map_views(
+        lambda views: lambda_features.feature_table(network, views, n_actions) @ weights, data.views, looks.numbers
+    )
     seen, actions = (each[policy, :, :-1] for each in (data.seen, data.actions))
-    q, cells = (table @ weights)[seen, actions], data.cells[seen]
+    q, cells = table[looks.place, actions], data.cells[seen]
     own = truth.q[cells, actions]
     return {
         "error": jnp.mean((q - truth.true_q[cells, actions]) ** 2),
@@ -274,16 +304,17 @@ def train_seeds(loop: Loop, seeds: Sequence[int], settings: FromPixels, data: Da
         for key, (base, _) in zip(keys, found, strict=True)
     ]
     params = stack([state.params for state in states])
-    networks, told, truth = fit_all(loop, keys, settings, params, data, policies)
+    reference = reference_data(settings, data)
+    networks, told, truth = fit_all(loop, keys, settings, params, data, reference, policies)
     networks = jax.tree_util.tree_map(lambda leaf: jnp.swapaxes(leaf, 0, 1), networks)
     told = {name: np.swapaxes(each, 0, 1) for name, each in told.items()}
     losses = np.stack([losses for _, losses in found])
-    return Fits(losses, params._replace(networks=networks), told, _limits(settings, truth, policies))
+    return Fits(losses, params._replace(networks=networks), told, _limits(reference, truth, policies))
 
 
-def _limits(settings: FromPixels, truth: Truth, policies: Sequence[int]) -> Float[np.ndarray, "seeds policies lambdas"]:
+def _limits(data: Dataset, truth: Truth, policies: Sequence[int]) -> Float[np.ndarray, "seeds policies lambdas"]:
     """The error of the exact λF of the base features against Q under the true λ, as in `errors`."""
-    data, chosen = reference_data(settings), np.asarray(policies)
+    chosen = np.asarray(policies)
     cells, actions = data.cells[data.seen[chosen, :, :-1]], data.actions[chosen, :, :-1]
     true_q = jnp.stack([truth.true_q[number][cells[i], actions[i]] for i, number in enumerate(chosen)])
     off = truth.features[:, :, chosen, :, :-1] - true_q
