@@ -456,7 +456,9 @@ def test_the_claims_of_one_run_are_listed_whatever_its_settings(tmp_path):
     shown = printed(report.summary(report.collect(folder)))
     assert shown.splitlines()[0] == "1 claim holds and 1 claim fails at quick scale."
     assert "✗ second  1.234  The second claim." in shown
-    assert "quick scale, lam = 0.3" in printed(report.details(report.collect(folder)))
+    detailed = printed(report.details(report.collect(folder)))
+    assert "quick scale, lam = 0.3" in detailed
+    assert detailed.splitlines()[-1] == "1 claim holds and 1 claim fails."
     assert "other" not in shown
     moved = folder.rename(tmp_path / "moved")
     with pytest.raises(

@@ -45,7 +45,9 @@ def summary(runs: Sequence[Run], experiments: Sequence[Known] = ()) -> Renderabl
 def details(runs: Sequence[Run], experiments: Sequence[Known] = ()) -> RenderableType:
     """Returns every claim of every run with its statement, its estimate and what its test tells about it."""
     found = entries(runs, experiments)
-    verdicts = [line.verdict for entry in found for line in entry.lines]
+    changed = len(runs) == 1 and runs[0].changed
+    lines = [line.verdict for entry in found for line in entry.lines]
+    verdicts = [record["verdict"] for record in runs[0].claims] if changed else lines
     return Group(*(block for entry in found for block in _entry_details(entry)), Text(_counts(verdicts), "bold"))
 
 
