@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 from scipy.sparse import csgraph
 
+from experiments.test_settings_networks import quick_compilation
 from wane.agents.forward_backward import Schedule
 from wane.agents.planner import follow, plan
 from wane.agents.trained import load
@@ -28,6 +29,7 @@ FEWER = {
     "fb-zero-shot": {"lambdas": (0.5, 1.0), "episodes": 100},
 }
 NAMES = list(FEWER)
+pytestmark = pytest.mark.usefixtures(quick_compilation.__name__)
 TABLES = {
     "fb-lambda-table": {"optima", "curves", "errors", "ends", "episodes"},
     "fb-learn-lambda": {"curves", "ends", "episodes", "estimates"},

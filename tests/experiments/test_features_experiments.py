@@ -17,7 +17,7 @@ from wane.experiments.networks.composing_pixels import COMPARING, FOLLOWING, SMO
 from wane.runs import SavingLoop
 
 TABLES = {
-    "grid-features": {"sweeps", "learning", "limits"},
+    "grid-features": {"sweeps", "exact", "learning", "limits"},
     "gpi-pixels": {"optimum", "exact", "data", "starts", "fits", "span", "states", "shown"},
     "lambda-features-curves": {"base", "fits", "limits"},
 }

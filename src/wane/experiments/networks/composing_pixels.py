@@ -67,7 +67,9 @@ class GpiPixels(FromPixels):
         """Raises SettingError for a state that there is not, and for more features than states."""
         super().rules()
         states = self.world.n_states
-        self.require(self.shown < states, "shown", f"a state is needed, and FourRooms has 0 to {states - 1}")
+        self.require(
+            self.shown < states, "shown", f"at most {states - 1} is needed, because FourRooms has {states} states"
+        )
         needed = f"at most {states} is needed, because the world has as many eigenfunctions"
         self.require(self.agent.base.features <= states, "agent.base.features", needed)
 

@@ -40,7 +40,9 @@ class Curves(FromPixels):
         """Raises SettingError for a policy that there is not."""
         super().rules()
         last = len(self.world.policies) - 1
-        self.require(self.policy <= last, "policy", f"a number is needed, and FourRooms brings policies 0 to {last}")
+        self.require(
+            self.policy <= last, "policy", f"at most {last} is needed, because FourRooms brings policies 0 to {last}"
+        )
 
 
 def seeded(settings: Curves, seeds: Sequence[int], loop: Loop) -> Tables:
