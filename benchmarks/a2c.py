@@ -15,35 +15,21 @@ of PyTorch) unless it is installed already. Where it cannot be installed, its ro
 """
 
 import dataclasses
-import importlib.metadata
-import importlib.util
-import json
-import os
-import platform
 import subprocess
-import sys
 import time
-import venv
-from pathlib import Path
-
-os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # the peer wants memory on the same GPU
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from rich.console import Console
-from rich.table import Table
 
+from beside import Peer, compare, report
 from wane.agents import a2c
 from wane.agents.a2c import Batch, Config, Moment
 from wane.agents.common.rollout import Transition
 from wane.worlds import make
 from wane.worlds.gym import Environment
 
-HERE = Path(__file__).parent
-PEER = HERE.parent / ".cache" / "bench-sb3"
-KEPT = HERE / "results" / "a2c.json"
-MARKS = "<!-- written by a2c.py -->", "<!-- end of a2c.py -->"
 WORLD = make("two-rooms", discount=0.99)
 LAMS = (0.0, 0.5, 1.0)
 FLOORS = {"cpu": None, "gpu": 30.0}
@@ -114,108 +100,19 @@ class StepByStep:
         self.state = self.update(self.state, Batch(memory, stacked))
 
 
-def peer_python() -> str:
-    """A Python with sb3-contrib and wane. Raises CalledProcessError if it cannot be installed."""
-    if importlib.util.find_spec("sb3_contrib"):
-        return sys.executable
-    python = PEER / "bin" / "python"
-    if not (PEER / "ready").exists():
-        venv.create(PEER, with_pip=True, clear=True)
-        subprocess.run([python, "-m", "pip", "install", "--quiet", "sb3-contrib>=2.4", str(HERE.parent)], check=True)
-        (PEER / "ready").touch()
-    return str(python)
-
-
-class Peer:
-    """RecurrentPPO in a process of its own, which waits between timings."""
-
-    def __init__(self, steps: int):
-        script = [peer_python(), str(HERE / "sb3_recurrent.py"), str(steps)]
-        self.process = subprocess.Popen(script, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        self.steps = steps
-        if self._read() != "ready":
-            raise RuntimeError("RecurrentPPO did not start: see its message above")
-
-    def _read(self) -> str:
-        assert self.process.stdout
-        return self.process.stdout.readline().strip()
-
-    def rate(self) -> float:
-        assert self.process.stdin
-        self.process.stdin.write("go\n")
-        self.process.stdin.flush()
-        return self.steps / float(self._read())
-
-    def stop(self) -> None:
-        self.process.communicate("stop\n")
-
-
-def compare(what: str, peer: str, ours, theirs, repeats: int, floor: float | None) -> dict:
-    """Both sides in turns, the best of the repeats."""
-    rates = [(ours.rate(), theirs.rate()) for _ in range(repeats)]
-    best, their_best = map(max, zip(*rates, strict=True))
-    return dict(what=what, peer=peer, ours=best, theirs=their_best, ratio=best / their_best, floor=floor)
-
-
-def measure(kind: str) -> list[dict]:
+def measure(kind: str) -> list[dict[str, Any]]:
+    """Both rows; that beside RecurrentPPO is left out where sb3-contrib cannot be installed."""
     updates = 60 if kind == "cpu" else 500
     peer = "one run, step by step through Gymnasium"
     found = [compare("steps/s, nine runs", peer, Together(9, updates), StepByStep(30), 5, FLOORS[kind])]
     try:
-        theirs = Peer(1024)
+        theirs = Peer("sb3_contrib", "sb3_recurrent.py", steps=1024)
     except (OSError, RuntimeError, subprocess.CalledProcessError) as error:
         print(f"The row beside RecurrentPPO is left out, because sb3-contrib is not installed: {error}")
         return found
     found.append(compare("steps/s, one run", "sb3-contrib's RecurrentPPO", Together(1, 10 * updates), theirs, 5, 1.0))
-    theirs.stop()
     return found
 
 
-def hardware() -> str:
-    device = jax.devices()[0]
-    machine = f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores"
-    where = machine if device.platform == "cpu" else device.device_kind
-    versions = f"Python {platform.python_version()}, jax {importlib.metadata.version('jax')}"
-    return f"{where}; {versions}; system load {os.getloadavg()[0]:.1f} when the timing ended"
-
-
-def missed(result: dict) -> bool:
-    return result["floor"] is not None and result["ratio"] < result["floor"]
-
-
-def main() -> None:
-    kind = "cpu" if jax.devices()[0].platform == "cpu" else "gpu"
-    results = measure(kind)
-    kept = json.loads(KEPT.read_text(encoding="utf-8")) if KEPT.exists() else {}
-    kept[kind] = {"hardware": hardware(), "results": results}
-    KEPT.parent.mkdir(exist_ok=True)
-    KEPT.write_text(json.dumps(kept, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    table = Table("what", "ours", "peer", "its", "ratio", "floor", "", title=kept[kind]["hardware"])
-    for r in results:
-        floor, verdict = ("", "") if r["floor"] is None else (f"{r['floor']:g} ×", "FAILS" if missed(r) else "passes")
-        numbers = [f"{r['ours']:,.0f}", r["peer"], f"{r['theirs']:,.0f}", f"{r['ratio']:.2f} ×", floor]
-        table.add_row(r["what"], *numbers, verdict)
-    Console(width=140).print(table)
-    write_readme(kept)
-    sys.exit(any(map(missed, results)))
-
-
-def write_readme(kept: dict) -> None:
-    """Puts the numbers of both machines between their marks in README.md."""
-    lines = []
-    for part in kept.values():
-        lines += [part["hardware"], "", "| what | ours | beside | theirs | measured | floor |"]
-        lines += ["| --- | --- | --- | --- | --- | --- |"]
-        for r in part["results"]:
-            floor = "" if r["floor"] is None else f"≥ {r['floor']:g}"
-            numbers = f"{r['ours']:,.0f} | {r['peer']} | {r['theirs']:,.0f} | {r['ratio']:.3g} × | {floor}"
-            lines.append(f"| {r['what']} | {numbers} |")
-        lines.append("")
-    page = HERE / "README.md"
-    before, rest = page.read_text(encoding="utf-8").split(MARKS[0])
-    text = "\n".join(lines).rstrip()
-    page.write_text(f"{before}{MARKS[0]}\n{text}\n{MARKS[1]}{rest.split(MARKS[1])[1]}", encoding="utf-8")
-
-
 if __name__ == "__main__":
-    main()
+    report("a2c", "sb3_contrib", measure)

@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from beside_torch import Peer, compare, report
+from beside import Peer, compare, report
 from wane.agents import lambda_features
 from wane.agents.common.views import Stacks
 from wane.agents.lambda_features.networks import gradient_step, make_network
@@ -60,17 +60,23 @@ class Ours:
 
 def on_cpu() -> list[dict[str, Any]]:
     """One network beside one."""
-    ours, theirs = Ours(1, 5), Peer(SCRIPT, "cpu", "eager", 5, BATCH)
+    ours, theirs = Ours(1, 5), Peer("torch", SCRIPT, "cpu", "eager", steps=5, work=BATCH)
     return [compare("training images/s, one network", "PyTorch", ours, theirs, 5, None)]
 
 
 def on_gpu() -> list[dict[str, Any]]:
     """One network and nine of them beside one."""
-    peer = Peer(SCRIPT, "cuda", "eager", 500, BATCH)
-    one = compare("training images/s, one network", "PyTorch", Ours(1, 500), peer, 3, 4.0)
-    peer, what = Peer(SCRIPT, "cuda", "eager", 500, BATCH), "training images/s, nine networks as one program"
-    return [one, compare(what, "PyTorch, one network at a time", Ours(9, 200), peer, 3, None)]
+    what = "training images/s, one network", "training images/s, nine networks as one program"
+    return [
+        compare(what[0], "PyTorch", Ours(1, 500), torch_on_gpu(), 3, 4.0),
+        compare(what[1], "PyTorch, one network at a time", Ours(9, 200), torch_on_gpu(), 3, None),
+    ]
+
+
+def torch_on_gpu() -> Peer:
+    """PyTorch, 500 steps at a time."""
+    return Peer("torch", SCRIPT, "cuda", "eager", steps=500, work=BATCH)
 
 
 if __name__ == "__main__":
-    report("features", on_cpu, on_gpu)
+    report("features", "torch", lambda kind: on_cpu() if kind == "cpu" else on_gpu())

@@ -11,7 +11,7 @@ import time
 
 import jax
 
-from beside_torch import Peer, compare, report
+from beside import Peer, compare, report
 from wane.agents import forward_backward
 from wane.agents.forward_backward import Config, Schedule
 from wane.worlds import make
@@ -42,18 +42,22 @@ class Ours:
 
 
 def on_cpu() -> list[dict]:
-    ours, theirs = Ours(1, 10), Peer(SCRIPT, "cpu", "eager", 200)
+    ours, theirs = Ours(1, 10), Peer("torch", SCRIPT, "cpu", "eager", steps=200)
     return [compare("gradient steps/s, one run", "PyTorch", ours, theirs, 7, 1.0)]
 
 
 def on_gpu() -> list[dict]:
     one, many, what = Ours(1, 50), Ours(24, 50), "gradient steps/s, 24 runs as one program"
     return [
-        compare("gradient steps/s, one run", "PyTorch", one, Peer(SCRIPT, "cuda", "eager", 2000), 3, None),
-        compare(what, "PyTorch, one run at a time", many, Peer(SCRIPT, "cuda", "eager", 2000), 3, 20.0),
-        compare(what, "PyTorch as a CUDA graph, one run at a time", many, Peer(SCRIPT, "cuda", "graph", 2000), 3, None),
+        compare("gradient steps/s, one run", "PyTorch", one, torch_on_gpu("eager"), 3, None),
+        compare(what, "PyTorch, one run at a time", many, torch_on_gpu("eager"), 3, 20.0),
+        compare(what, "PyTorch as a CUDA graph, one run at a time", many, torch_on_gpu("graph"), 3, None),
     ]
 
 
+def torch_on_gpu(mode: str) -> Peer:
+    return Peer("torch", SCRIPT, "cuda", mode, steps=2000)
+
+
 if __name__ == "__main__":
-    report("forward_backward", on_cpu, on_gpu)
+    report("forward_backward", "torch", lambda kind: on_cpu() if kind == "cpu" else on_gpu())

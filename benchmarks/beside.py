@@ -1,7 +1,7 @@
-"""What the benchmarks beside PyTorch share: the peer in a process of its own, timings that alternate, and the tables.
+"""What the benchmarks beside another library share: the peer in a process of its own, timings in turns, and the tables.
 
-PyTorch lives in a virtual environment of its own (made on first use under .cache/) unless it is installed already. The
-two sides alternate, and the best repeat counts. The numbers of the other kind of machine stay as they were.
+The library lives in a virtual environment of its own (made on first use under .cache/) unless it is installed already.
+The two sides are timed in turns, and the best repeat counts. Numbers of the other kind of machine stay as they were.
 """
 
 import importlib.metadata
@@ -23,30 +23,33 @@ from rich.console import Console
 from rich.table import Table
 
 HERE = Path(__file__).parent
-PEER = HERE.parent / ".cache" / "bench-torch"
+INSTALLED = {"torch": ["torch", "numpy"], "sb3_contrib": ["sb3-contrib>=2.4", str(HERE.parent)]}
+"""What is installed to have a library, by the name that it is imported by."""
 
 
-def peer_python() -> str:
-    if importlib.util.find_spec("torch"):
+def peer_python(library: str) -> str:
+    """A Python that has a library. Raises CalledProcessError if it cannot be installed."""
+    if importlib.util.find_spec(library):
         return sys.executable
-    python = PEER / "bin" / "python"
-    if not (PEER / "ready").exists():
-        venv.create(PEER, with_pip=True, clear=True)
-        subprocess.run([python, "-m", "pip", "install", "--quiet", "torch", "numpy"], check=True)
-        (PEER / "ready").touch()
+    home = HERE.parent / ".cache" / f"bench-{library}"
+    python = home / "bin" / "python"
+    if not (home / "ready").exists():
+        venv.create(home, with_pip=True, clear=True)
+        subprocess.run([python, "-m", "pip", "install", "--quiet", *INSTALLED[library]], check=True)
+        (home / "ready").touch()
     return str(python)
 
 
 class Peer:
-    """PyTorch in a process of its own, which waits between timings."""
+    """A script that uses a library, in a process of its own, which waits between timings."""
 
-    def __init__(self, script: str, device: str, mode: str, steps: int, work: int = 1):
-        """Starts a script with a device, a mode and a number of steps; each step does so much work."""
-        words = [peer_python(), str(HERE / script), device, mode, str(steps)]
-        self.process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    def __init__(self, library: str, script: str, *words: str, steps: int, work: int = 1):
+        """Starts a script with some words and a number of steps; each step does so much work."""
+        command = [peer_python(library), str(HERE / script), *words, str(steps)]
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.work = steps * work
         if self._read() != "ready":
-            raise RuntimeError(f"PyTorch did not start ({device}, {mode}): see its message above")
+            raise RuntimeError(f"{' '.join([script, *words])} did not start: see its message above")
 
     def _read(self) -> str:
         assert self.process.stdout
@@ -70,29 +73,39 @@ class Timed(Protocol):
         ...
 
 
-def compare(what: str, peer: str, ours: Timed, theirs: Peer, repeats: int, floor: float | None) -> dict:
+def compare(what: str, peer: str, ours: Timed, theirs: Timed, repeats: int, floor: float | None) -> dict:
+    """Both sides in turns, the best of the repeats. A peer is stopped then."""
     rates = [(ours.rate(), theirs.rate()) for _ in range(repeats)]
-    theirs.stop()
+    if isinstance(theirs, Peer):
+        theirs.stop()
     ours_best, theirs_best = map(max, zip(*rates, strict=True))
     return dict(what=what, peer=peer, ours=ours_best, theirs=theirs_best, ratio=ours_best / theirs_best, floor=floor)
 
 
-def hardware() -> str:
+def hardware(library: str) -> str:
+    """The machine and the versions, that of the library if it is there."""
     device = jax.devices()[0]
     machine = f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores"
     where = machine if device.platform == "cpu" else device.device_kind
-    version = [peer_python(), "-c", "import torch; print(torch.__version__)"]
-    torch = subprocess.run(version, check=True, capture_output=True, text=True).stdout.strip()
-    return f"{where}; Python {platform.python_version()}, jax {importlib.metadata.version('jax')}, torch {torch}"
+    versions = f"Python {platform.python_version()}, jax {importlib.metadata.version('jax')}"
+    try:
+        script = f"import {library}; print({library}.__version__)"
+        told = subprocess.run([peer_python(library), "-c", script], check=True, capture_output=True, text=True).stdout
+    except (OSError, subprocess.CalledProcessError):
+        return f"{where}; {versions}"
+    return f"{where}; {versions}, {library} {told.strip()}"
 
 
-def report(name: str, on_cpu: Callable[[], list[dict[str, Any]]], on_gpu: Callable[[], list[dict[str, Any]]]) -> None:
-    """Measures on the device that there is, prints and keeps the numbers. Exits with 1 if one is below its floor."""
+def report(name: str, library: str, measure: Callable[[str], list[dict[str, Any]]]) -> None:
+    """Measures on the device that there is, a "cpu" or a "gpu", prints the numbers and keeps them.
+
+    Exits with 1 if a ratio is below its floor.
+    """
     path = HERE / "results" / f"{name}.json"
     kind = "cpu" if jax.devices()[0].platform == "cpu" else "gpu"
-    results = on_cpu() if kind == "cpu" else on_gpu()
+    results = measure(kind)
     kept = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    kept[kind] = {"hardware": hardware(), "results": results}
+    kept[kind] = {"hardware": hardware(library), "results": results}
     path.write_text(json.dumps(kept, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     table = Table("what", "ours", "peer", "its", "ratio", "floor", "", title=kept[kind]["hardware"])
     for r in results:
