@@ -38,7 +38,7 @@ from wane.worlds.world import World
 
 AT_ONCE = 9
 """The most networks that a GPU trains at the same time. Nine of the paper's networks that share their batches take 0.40
-ms a step each on an H200, and 4.3 GiB. Eighteen of them, with batches of two policies, take 0.46 ms and 17 GB."""
+ms a step each on an H200 and 4.3 GiB. Eighteen of them, with batches of two policies, are no faster and take 17 GB."""
 APART = 2**32 - 1
 """Folded into a key, this number gives a key that no epoch and no iteration has."""
 
