@@ -227,23 +227,23 @@ LINE = World("#####\n#a.b#\n#####", sites="ab", rewards=[4.0, 2.0], discount=0.5
 
 
 @pytest.mark.parametrize(
-    ("timing", "weights", "expected"),
+    ("arrival", "weights", "expected"),
     [
         # Step 0 leaves a, where w is 3 (initially 4) and entry a of φ_λ(s_1) is 10. Step 1 leaves no site.
-        ("departure", "remaining", [0.5 * -0.5 * 3 * 10, 0.0]),
-        ("departure", "initial", [0.5 * -0.5 * 4 * 10, 0.0]),
+        (0.0, "remaining", [0.5 * -0.5 * 3 * 10, 0.0]),
+        (0.0, "initial", [0.5 * -0.5 * 4 * 10, 0.0]),
         # Step 1 enters b, where w is 1 before the step, and entry b of φ_λ(s_2) is 60.
-        ("arrival", "remaining", [0.0, 0.5 * -0.5 * 1 * 60]),
+        (1.0, "remaining", [0.0, 0.5 * -0.5 * 1 * 60]),
     ],
 )
-def test_the_targets_of_a_sequence_by_hand(timing, weights, expected):
-    config = dataclasses.replace(TINY, features="states", mixing=0.0, timing=timing, weights=weights)
+def test_the_targets_of_a_sequence_by_hand(arrival, weights, expected):
+    config = dataclasses.replace(TINY, features="states", mixing=0.0, arrival=arrival, weights=weights)
     data = batch(LINE, [0, 1, 2], [7.0, 8.0], remaining=[[3.0, 2.0], [3.0, 1.0], [3.0, 0.5]])
     phi_next = jnp.array([[[10.0, 20.0, 30.0]], [[40.0, 50.0, 60.0]]])
     after = networks.Output(jnp.zeros((2, 1, 5)), jnp.array([[100.0], [200.0]]), phi_next)
     goal = training.targets(after, data, LINE, config)
     np.testing.assert_allclose(goal.value[:, 0], np.array([7 + 50.0, 8 + 100.0]) + expected)
-    visited = [0, 1] if timing == "departure" else [1, 2]
+    visited = [1, 2] if arrival else [0, 1]
     definition = [bellman_target(phi_next[t, 0], jnp.eye(3)[visited[t]], 0.5, 0.5) for t in range(2)]
     np.testing.assert_allclose(goal.features[:, 0], np.stack(definition))
     plain = training.targets(after, data, LINE, dataclasses.replace(config, correction=0.0))
@@ -334,7 +334,7 @@ def test_the_features_of_an_agent_without_memory_become_the_exact_ones():
     config = Config(hidden=8, length=12, environments=4, memory=0.0, features="states", feature_weight=1.0)
     config = dataclasses.replace(config, learning_rate=1e-2, evaluation_episodes=2)
 
-    arriving = dataclasses.replace(config, timing="arrival")
+    arriving = dataclasses.replace(config, arrival=1.0)
 
     @jax.jit
     def learn():

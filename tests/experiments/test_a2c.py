@@ -8,16 +8,17 @@ import pandas as pd
 import pytest
 
 import wane
+from experiments.test_settings_networks import RECURRENT, quick_compilation, toy
 from wane.agents import a2c
 from wane.agents.a2c import Config
 from wane.agents.common.rollout import play
 from wane.experiments.contract import join
 from wane.experiments.networks.a2c import EXPERIMENT
-from wane.experiments.networks.a2c_learning import ActorCritic, config_of, variants
+from wane.experiments.networks.a2c_learning import config_of, variants
 from wane.runs import SavingLoop
 
-AGENT = Config(hidden=4, length=8, epochs=2, updates=7, environments=2, evaluation_episodes=1)
-TOY = ActorCritic(seeds=2, size=7, horizon=20, agent=AGENT)
+TOY = toy("a2c", seeds=2, agent=Config(**RECURRENT))
+AGENT = TOY.agent
 NAMES = [
     "λ̂ = 0",
     "λ̂ = 0.5",
@@ -30,39 +31,37 @@ NAMES = [
     "plain A2C, no memory",
     "λ̂ = 0.5, multi-step",
     "λ̂ = 0.5, no memory, multi-step",
+    "λ̂ = 0, on arrival",
+    "λ̂ = 0.5, on arrival",
+    "λ̂ = 1, on arrival",
 ]
 
 
 @pytest.fixture(scope="module")
-def quick_compilation():
-    before = jax.config.read("jax_disable_most_optimizations")
-    jax.config.update("jax_disable_most_optimizations", True)
-    with wane.jit_checks(False):
-        yield
-    jax.config.update("jax_disable_most_optimizations", before)
-
-
-@pytest.fixture(scope="module")
-def toy(tmp_path_factory, quick_compilation):
+def tiny(tmp_path_factory, request):
     """The tables of a toy run, the agents that it kept, and the folder of its checkpoint."""
+    request.getfixturevalue(quick_compilation.__name__)
     folder = tmp_path_factory.mktemp("checkpoint")
     loop = SavingLoop(folder, "print", seconds=0)
-    return EXPERIMENT.tables(TOY, loop), loop.kept, folder
+    with wane.jit_checks(False):
+        return EXPERIMENT.tables(TOY, loop), loop.kept, folder
 
 
 def test_agents_differ_in_numbers_only():
     agents = variants(TOY)
     assert list(agents) == NAMES
+    arriving = config_of(TOY, agents["λ̂ = 0, on arrival"])
+    assert arriving == dataclasses.replace(config_of(TOY, agents["λ̂ = 0"]), arrival=1.0)
     told, plain = config_of(TOY, agents["λ̂ = 0.5, told"]), config_of(TOY, agents["plain A2C"])
     assert told == dataclasses.replace(AGENT, lam=0.5, correction=1.0, feature_weight=0.1, memory=1.0, shown=1.0)
     assert plain == dataclasses.replace(AGENT, lam=1.0, correction=0.0, feature_weight=0.0, memory=1.0, shown=0.0)
 
 
 @pytest.mark.slow
-def test_tables_claims_and_pictures(toy, tmp_path):
-    tables, kept, _ = toy
+def test_tables_claims_and_pictures(tiny, tmp_path):
+    tables, kept, _ = tiny
     rows = {name: len(table) for name, table in tables.items() if name != "episodes"}
-    assert rows == {"optimum": 1, "curves": 2 * 2 * 11, "errors": 2 * 2 * 8}
+    assert rows == {"optimum": 1, "curves": 2 * 2 * 14, "errors": 2 * 2 * 11}
     assert sorted(tables["curves"]["episode"].unique()) == [5.6, 11.2]
     assert set(tables["curves"]) == {"episode", "seed", "agent", "training", "greedy", "sampled"}
     assert np.isfinite(tables["curves"][["training", "greedy", "sampled"]].to_numpy()).all()
@@ -79,8 +78,8 @@ def test_tables_claims_and_pictures(toy, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_kept_agent_plays_the_episode_that_is_shown(toy):
-    tables, kept, _ = toy
+def test_a_kept_agent_plays_the_episode_that_is_shown(tiny):
+    tables, kept, _ = tiny
     agent = kept["plain-a2c-told"]
     assert agent.config == config_of(TOY, variants(TOY)["plain A2C, told"])
 
@@ -94,9 +93,9 @@ def test_a_kept_agent_plays_the_episode_that_is_shown(toy):
 
 
 @pytest.mark.slow
-def test_a_run_that_was_killed_after_learning_goes_on(toy):
+def test_a_run_that_was_killed_after_learning_goes_on(tiny):
     """Its checkpoint is finished, its tables were not written: nothing is learned again, and the tables are equal."""
-    tables, _, folder = toy
+    tables, _, folder = tiny
     told = []
     loop = SavingLoop(folder, "print", report=lambda *words: told.append(words))
     again = EXPERIMENT.seeded_tables(TOY, range(2), loop)
@@ -105,9 +104,12 @@ def test_a_run_that_was_killed_after_learning_goes_on(toy):
         pd.testing.assert_frame_equal(join({}, [{name: table}])[name], tables[name])
 
 
-def made_up(true=10.0, low=9.0, high=9.0, task=8.0, plain=8.0, told=12.0, forgetful=5.0, errors=(1.0, 0.2), far=0.1):
+def made_up(
+    true=10.0, low=9.0, high=9.0, task=8.0, plain=8.0, told=12.0, forgetful=5.0, errors=(1.0, 0.2), far=0.1, late=0.0
+):
     """Tables in which agents earn what is given, with a little noise that differs from seed to seed."""
     means = [low, true, high, task, plain, told, forgetful, told, forgetful, true, forgetful]
+    means += [low + late, true, high - late]
     curves = [
         dict(episode=float(i), seed=seed, agent=name, training=mean, greedy=mean, sampled=mean + 0.01 * seed**2)
         for i in (1, 2)
@@ -132,8 +134,10 @@ def made_up(true=10.0, low=9.0, high=9.0, task=8.0, plain=8.0, told=12.0, forget
     [
         ({"task": 8.5}, set()),
         ({}, {"task"}),
-        ({"high": 11.0}, {"beats-lambda-1", "beats-lambda-1-end", "task"}),
-        ({"low": 10.0}, {"beats-lambda-0", "beats-lambda-0-end", "task"}),
+        ({"high": 11.0}, {"beats-lambda-1", "beats-lambda-1-end", "on-arrival-beats-lambda-1", "task"}),
+        ({"low": 10.0}, {"beats-lambda-0", "beats-lambda-0-end", "on-arrival-beats-lambda-0", "task"}),
+        ({"late": 1.5}, {"on-arrival-beats-lambda-0", "task"}),
+        ({"late": -1.5}, {"on-arrival-beats-lambda-1", "task"}),
         ({"task": 11.0}, {"target"}),
         ({"told": 8.0}, {"told", "task"}),
         ({"forgetful": 8.5}, {"remembers", "task"}),
@@ -162,6 +166,8 @@ def test_claims_say_what_the_settings_leave_out():
     claim = next(claim for claim in EXPERIMENT.claims if claim.name == "beats-lambda-0")
     assert "The true λ itself is 0" in claim.record(dataclasses.replace(TOY, lam=0.0), tables)["detail"]
     assert "raise agent.epochs" in details(agent=dataclasses.replace(AGENT, epochs=1))["features"]
+    claim = next(claim for claim in EXPERIMENT.claims if claim.name == "on-arrival-beats-lambda-1")
+    assert "with itself" in claim.record(dataclasses.replace(TOY, lam=1.0), tables)["detail"]
     tables["curves"] = tables["curves"][tables["curves"]["agent"] != "λ̂ = 0.5"]
     assert "add its λ̂ to lambdas" in details(lambdas=(0.0, 1.0))["target"]
 
@@ -176,6 +182,7 @@ def changed(agent=None, **changes):
         ({"agent": {"lam": 0.2}}, "agent.lam = 0.2: the experiment sets this itself; change lambdas instead"),
         ({"agent": {"correction": 0.5}}, "agent.correction = 0.5: the experiment sets this itself"),
         ({"agent": {"memory": 0.0}}, "agent.memory = 0: the experiment sets this itself"),
+        ({"agent": {"arrival": 1.0}}, "agent.arrival = 1: the experiment sets this itself"),
         ({"agent": {"shown": 0.0}}, "agent.shown = 0: the experiment sets this itself"),
         ({"agent": {"discount": 0.5}}, "change discount instead"),
         ({"agent": {"features": "sites"}}, "agent.features = sites: cells or states is needed"),

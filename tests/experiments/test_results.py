@@ -13,12 +13,9 @@ from wane.experiments import LEARNED, find
 from wane.files import checksum
 
 KEPT = Path(wane.__file__).parent / "results"
-PENDING = {"lambda-features-curves"}
-"""Experiments whose run at the paper's scale is still to come."""
-NAMES = [name for name in LEARNED if name not in PENDING]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", LEARNED)
 def test_kept_claims_follow_from_the_kept_tables(name):
     folder, experiment = KEPT / "paper" / name, find(name)
     record = json.loads((folder / "run.json").read_text("utf-8"))
@@ -29,7 +26,7 @@ def test_kept_claims_follow_from_the_kept_tables(name):
     assert "H200" in record["device"]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", LEARNED)
 def test_kept_records_name_all_files_and_the_present_texts(name):
     folder, experiment = KEPT / "paper" / name, find(name)
     record = json.loads((folder / "run.json").read_text("utf-8"))
@@ -41,5 +38,5 @@ def test_kept_records_name_all_files_and_the_present_texts(name):
 
 def test_the_report_shows_them():
     runs = report.collect(KEPT)
-    assert [run.experiment for run in runs] == NAMES
+    assert [run.experiment for run in runs] == list(LEARNED)
     assert not any(run.problems for run in runs)

@@ -24,6 +24,7 @@ FOLDERS: dict[str, Literal["exact", "tabular", "networks"]] = {
     "dp-convergence": "exact",
     "toy": "tabular",
     "q-lambda": "tabular",
+    "a2c": "networks",
     "gpi-tabular": "tabular",
     "gpi-noisy": "tabular",
     "gpi-pixels": "networks",

@@ -249,7 +249,14 @@ class World:
         The observation and the rewards that remained at the end of the old episode are in `info`, as
         "final_observation" and "final_remaining".
         """
-        draws = jax.random.uniform(key, (3,))
+        return self.auto_step_drawn(self.draw_numbers(key), state, action)
+
+    def draw_numbers(self, key: Array) -> Float[Array, "3"]:
+        """The random numbers of one `auto_step`. Drawing those of many steps at once is faster."""
+        return jax.random.uniform(key, (3,))
+
+    def auto_step_drawn(self, draws: Float[Array, "3"], state: State, action: Integer) -> StepResult:
+        """`auto_step`, given its random numbers."""
         final, state, reward, terminated, truncated, info = self._step(draws[1:], state, action)
         observation, state = select(terminated | truncated, self._reset(draws[0]), (final, state))
         info = info | {"final_observation": final, "final_remaining": info["remaining"]}

@@ -8,7 +8,6 @@ from wane.types import Scalar
 
 Features = Literal["cells", "states", "sites"]
 Weights = Literal["remaining", "initial"]
-Timing = Literal["departure", "arrival"]
 
 
 @dataclass(frozen=True)
@@ -28,8 +27,8 @@ class Config(Checked):
     """what φ has an entry for: each cell of the map, walls included (the paper), each state, or each site"""
     weights: Weights = "remaining"
     """the w of the correction: what remains of the rewards in s_t, or what they were at first"""
-    timing: Timing = "departure"
-    """which state φ counts in a step: the one that is left (the paper), or the one that is entered, as worlds pay"""
+    arrival: Annotated[Scalar, Range(0, 1)] = 0.0
+    """which state φ counts in a step: 0 the one that is left (the paper), 1 the one that is entered, as worlds pay"""
     discount: Discount | None = None
     """γ; None takes the world's"""
     hidden: Annotated[int, Range(1, 10_000)] = 128

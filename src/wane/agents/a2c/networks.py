@@ -17,6 +17,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from wane.agents.common.networks import Linear, make_linear
+from wane.agents.common.rollout import steps_per_turn
 from wane.types import Scalar
 
 Gates = Float[Array, "*batch gates"]
@@ -103,7 +104,7 @@ def _scan(
         memory = advance(now[0], scale_memory(memory, now[1]), recurrent)
         return memory, memory
 
-    return jax.lax.scan(step, memory, (gates_x, keep))[1]
+    return jax.lax.scan(step, memory, (gates_x, keep), unroll=steps_per_turn())[1]
 
 
 @jax.custom_vjp

@@ -57,7 +57,7 @@ def exact_features(
     kernel = MDP(jnp.asarray(transitions, chances.dtype)).under(chances)
     with jax.default_matmul_precision("highest"):  # a GPU would round factors to ten bits
         phi = jnp.asarray(lambda_representation(kernel, config.lam, discount=discount_of(world, config)).matrix)
-        return phi if config.timing == "departure" else kernel @ phi
+        return phi + config.arrival * (kernel @ phi - phi)
 
 
 def visits(key: jax.Array, params: Params, world: World, config: Config) -> Float[Array, " states"]:

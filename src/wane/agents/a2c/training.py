@@ -136,11 +136,12 @@ class Targets(NamedTuple):
 def targets(after: Output, data: Batch, world: World, config: Config) -> Targets:
     """G_t and F_t, from what the network says after each step."""
     steps, (numbers, size) = data.steps, feature_numbers(world, config)
-    paying = steps.observation if config.timing == "departure" else steps.next_observation
-    phi = jax.nn.one_hot(jnp.asarray(numbers)[paying.cell], size, dtype=after.features.dtype)
+    own = jax.nn.one_hot(numbers, size, dtype=after.features.dtype)  # the feature of each state
+    departing, arriving = own[steps.observation.cell], own[steps.next_observation.cell]
+    phi = departing + config.arrival * (arriving - departing)
     remaining = steps.observation.remaining
     rewards = remaining if config.weights == "remaining" else jnp.broadcast_to(world.rewards, remaining.shape)
-    weights = rewards @ jax.nn.one_hot(numbers[world.sites], size, dtype=after.features.dtype)
+    weights = rewards @ own[world.sites]
     discount = discount_of(world, config) * (1.0 - steps.terminated)
     cut = ended(steps).at[-1].set(True).astype(discount.dtype)
     change = equations.correction(phi, after.features, weights, config.lam, discount)

@@ -7,7 +7,8 @@ Three rewards of 10, 5 and 5 wear off. Beside the paper's agents, one for each �
   the target;
 - agents without memory, and agents that are told what remains of the rewards: all others must remember what they used
   up;
-- agents whose λF is learned from multi-step returns.
+- agents whose λF is learned from multi-step returns;
+- agents whose φ counts the state that a step enters, which is the one that pays.
 
 Agents differ in numbers only, so all agents and all seeds are one program. The agents of a seed begin with the same
 network.
@@ -43,6 +44,7 @@ from wane.experiments.networks.a2c_learning import (
     far_sighted,
     fixed,
     forgetful,
+    on_arrival,
     seeded,
     told,
     variants,
@@ -51,18 +53,26 @@ from wane.experiments.networks.a2c_learning import (
 
 def draw(settings: ActorCritic, tables: Tables) -> Figure:
     """Learning curves of the paper's agents and of the others, results at the end, errors, and ways of two agents."""
-    figure, shades = plots.figure(13.0, 8.0), colours(settings)
-    grid = figure.add_gridspec(2, 3)
+    figure, shades = plots.figure(16.5, 8.0), colours(settings)
+    grid = figure.add_gridspec(2, 4)
     # The agent with the true λ comes first, if there is one: its way is drawn.
     believing = [*map(beliefs.label, sorted(settings.lambdas, key=lambda lam: lam != settings.lam)), PLAIN]
-    others = [name for name in variants(settings) if name not in believing]
+    arriving = [on_arrival(beliefs.label(lam)) for lam in settings.lambdas]
+    others = [name for name in variants(settings) if name not in believing + arriving]
     _draw_curves(figure.add_subplot(grid[0, 0]), tables, believing, shades, "actions drawn")
-    _draw_curves(figure.add_subplot(grid[0, 1]), tables, others, shades, "other agents")
-    _draw_ends(figure.add_subplot(grid[0, 2]), tables, shades)
+    _draw_curves(figure.add_subplot(grid[0, 1]), tables, arriving, shades, "correction in time")
+    _draw_curves(figure.add_subplot(grid[0, 2]), tables, others, shades, "other agents")
+    _draw_ends(figure.add_subplot(grid[:, 3]), tables, shades)
     errors = figure.add_subplot(grid[1, 0])
     for name, rows in tables["errors"].groupby("agent", sort=False):  # The legends above serve here too.
-        plots.curve(errors, rows, "episode", "error", str(name), shades[str(name)])
-    plots.tidy(errors, "error of the learned φ_λ, memory frozen", "episode", "relative, root mean square")
+        style = "--" if name in arriving else "-"
+        plots.curve(errors, rows, "episode", "error", str(name), shades[str(name)], style)
+    plots.tidy(
+        errors,
+        "error of the learned φ_λ, memory frozen\n(dashed: correction in time)",
+        "episode",
+        "relative, root mean square",
+    )
     for i, name in enumerate((believing[0], told(beliefs.label(settings.lam)))):
         rows = select(tables["episodes"], agent=name)
         ax = figure.add_subplot(grid[1, 1 + i])
@@ -86,7 +96,7 @@ def colours(settings: ActorCritic) -> dict[str, str]:
         far_sighted(true_name): "#6A3D9A",
         far_sighted(forgetful(true_name)): "#B15928",
     }
-    return believed | others
+    return believed | {on_arrival(name): shade for name, shade in believed.items()} | others
 
 
 def _draw_curves(ax: Axes, tables: Tables, names: Sequence[str], shades: Mapping[str, str], title: str) -> None:
@@ -144,7 +154,8 @@ EXPERIMENT = Experiment(
     claims=CLAIMS,
     differences=(
         "The paper's w is read as what remains of the rewards in s_t, so that r_t = wᵀφ(s_t) where rewards are paid on "
-        "departure; TwoRooms pays on arrival, and the correction is then made one step late, as in the paper. "
+        "departure; TwoRooms pays on arrival, and the correction is then made one step late, as in the paper. Further "
+        "agents make it in time. "
         "Sequences have 32 steps throughout and go over the ends of episodes, with the memory emptied there; the "
         "library that the paper builds on cuts them at the ends. The mean of the λF's squared error is taken over "
         "steps and features. We train sixteen seeds instead of three, and add plain A2C, the λF without the "

@@ -7,7 +7,7 @@ import pandas as pd
 from wane.experiments.common import beliefs
 from wane.experiments.common.statistics import Estimate, paired_difference
 from wane.experiments.contract import Claim, Finding, NotTested, Tables
-from wane.experiments.networks.a2c_learning import PLAIN, TASK, ActorCritic, far_sighted, forgetful, told
+from wane.experiments.networks.a2c_learning import PLAIN, TASK, ActorCritic, far_sighted, forgetful, on_arrival, told
 
 Test = Callable[[ActorCritic, Tables], Finding]
 Score = Callable[[Tables], pd.DataFrame]
@@ -54,6 +54,8 @@ def earns_more(ours: Callable[[ActorCritic], str], theirs: Callable[[ActorCritic
     def test(settings: ActorCritic, tables: Tables) -> Finding:
         drawn, greedy, average = at_the_end(tables), at_the_end(tables, "greedy"), over_training(tables)
         one, other = ours(settings), theirs(settings)
+        if one == other:
+            raise NotTested(f"{one!r} would be compared with itself.")
         for name in (one, other):
             if name not in drawn:
                 raise NotTested(f"There is no agent {name!r}: add its λ̂ to lambdas.")
@@ -121,6 +123,17 @@ CLAIMS = (
     Claim("beats-lambda-0-end", "At the end of training, the true λ earns more than λ̂ = 0.", beats(0.0, at_the_end)),
     Claim("beats-lambda-1", "Over all of training, the true λ earns more than λ̂ = 1.", beats(1.0, over_training)),
     Claim("beats-lambda-0", "Over all of training, the true λ earns more than λ̂ = 0.", beats(0.0, over_training)),
+    *(
+        Claim(
+            f"on-arrival-beats-lambda-{other:g}",
+            f"If the correction is made when rewards are paid, the true λ earns more at the end than λ̂ = {other:g}.",
+            earns_more(
+                lambda settings: on_arrival(true_lam(settings)),
+                lambda settings, other=other: on_arrival(beliefs.label(other)),
+            ),
+        )
+        for other in (1.0, 0.0)
+    ),
     Claim(
         "target",
         "The correction in the value's target makes an agent that learns the λF earn more.",

@@ -42,6 +42,7 @@ class ActorCritic(Seeded):
         "agent.feature_mixing": "mixing",
         "agent.correction": "nothing (agents with and without it are all trained)",
         "agent.memory": "nothing (agents with and without memory are all trained)",
+        "agent.arrival": "nothing (agents of both timings are all trained)",
         "agent.shown": "nothing (agents that are told what remains and agents that are not are all trained)",
     }
 
@@ -94,6 +95,7 @@ class Variant(NamedTuple):
     memory: Any = 1.0
     shown: Any = 0.0
     feature_mixing: Any = 0.0
+    arrival: Any = 0.0
 
 
 def told(name: str) -> str:
@@ -111,6 +113,11 @@ def far_sighted(name: str) -> str:
     return f"{name}, multi-step"
 
 
+def on_arrival(name: str) -> str:
+    """The name of an agent whose φ counts the state that a step enters, which is the one that pays."""
+    return f"{name}, on arrival"
+
+
 def variants(settings: ActorCritic) -> dict[str, Variant]:
     """All agents by name."""
     agent, true_name = settings.agent, beliefs.label(settings.lam)
@@ -126,7 +133,8 @@ def variants(settings: ActorCritic) -> dict[str, Variant]:
         far_sighted(name): variant._replace(feature_mixing=settings.mixing)
         for name, variant in ((true_name, true), (forgetful(true_name), changed[forgetful(true_name)]))
     }
-    return believing | without | changed | further
+    arriving = {on_arrival(name): variant._replace(arrival=1.0) for name, variant in believing.items()}
+    return believing | without | changed | further | arriving
 
 
 def as_arrays(settings: ActorCritic) -> Variant:
