@@ -10,7 +10,21 @@ import pytest
 from matplotlib.figure import Figure
 
 from wane.depletion import Geometric
-from wane.experiments import FOLDERS, LEARNED, NAMES, TABULAR, Claim, Experiment, Finding, find, module_of
+from wane.experiments import (
+    FOLDERS,
+    LEARNED,
+    NAMES,
+    TABULAR,
+    Claim,
+    Experiment,
+    Finding,
+    exceeds,
+    find,
+    matches,
+    module_of,
+    stays_below,
+)
+from wane.experiments.common.statistics import Estimate
 from wane.experiments.contract import NotTested, Seeded, Settings, changed, flat, join, seed_keys, stack
 
 
@@ -174,3 +188,34 @@ def test_precision_is_the_experiments(monkeypatch):
     for double, bits in ((True, 64), (False, 32)):
         found = dataclasses.replace(experiment(seeded=seeded), double_precision=double).tables(Seeded())
         assert set(found["found"]["bits"]) == {bits}
+
+
+def test_a_claim_says_where_it_comes_from():
+    def test(settings, tables):
+        return Finding(None, 0.5, (0.0, 1.0), "both")
+
+    claim = Claim("one", "One.", test, "paper", "section 5")
+    found = claim.record(None, {})
+    assert (found["verdict"], found["kind"], found["place"]) == ("undecided", "paper", "section 5")
+    assert claim.record()["kind"] == "paper"
+    assert Claim("one", "One.", test).kind == "ours"
+    with pytest.raises(ValueError, match="'one': a claim of the paper has a place"):
+        Claim("one", "One.", test, "paper")
+    with pytest.raises(ValueError, match="'one': a claim of the paper has a place in it, and no other claim has one"):
+        Claim("one", "One.", test, "ours", "section 5")
+    with pytest.raises(ValueError, match="kind is one of paper, ours, identity, got 'theirs'"):
+        Claim("one", "One.", test, "theirs")
+
+
+def test_intervals_decide_or_leave_undecided():
+    def verdicts(judge, *args):
+        return [judge(Estimate((low + high) / 2, low, high), *args).holds for low, high in INTERVALS]
+
+    assert verdicts(exceeds, "", 1.0) == [False, None, None, True, None]
+    assert verdicts(stays_below, 1.0) == [True, None, None, False, None]
+    assert verdicts(matches, 1.0, 1.0) == [None, True, None, False, None]
+    found = matches(Estimate(0.5, 0.4, 0.6), 0.5, 0.2, "told")
+    assert found == Finding(True, 0.5, (0.4, 0.6), "the margin is 0.5 ± 0.2; told")
+
+
+INTERVALS = [(-0.5, 0.5), (0.5, 1.5), (-0.5, 1.5), (2.0, 3.0), (-1.0, 3.0)]

@@ -17,7 +17,10 @@ VERSIONS = {"wane": "0.1.0", "python": "3.11.9", "jax": "0.10.2", "numpy": "2.4.
 
 def experiment(name: str = "toy", **fields: Any) -> Experiment:
     """An experiment with two claims, "first" and "second"."""
-    claims = tuple(Claim(n, f"The {n} claim of {name}.", lambda *_: Finding(True, 0.0)) for n in ("first", "second"))
+    claims = tuple(
+        Claim(n, f"The {n} claim of {name}.", lambda *_: Finding(True, 0.0), "paper", "figure 9.9")
+        for n in ("first", "second")
+    )
     known = texts(name) | {"name": name, "claims": claims, "quick": Settings(), "paper": Settings()}
     return Experiment(**known | {"draw": lambda *_: Figure(), "fixed": lambda *_: {}} | fields)
 
@@ -36,6 +39,7 @@ def texts(name: str) -> dict[str, str]:
 def claim(name: str = "first", verdict: str = "holds", **fields: Any) -> dict[str, Any]:
     """An entry of claims.json."""
     found = {"name": name, "statement": f"The {name} claim.", "verdict": verdict, "detail": "in the detail"}
+    found |= {"kind": "paper", "place": "figure 9.9"}
     return found | {"estimate": 1.2345, "interval": [-0.5, 2.5]} | fields
 
 

@@ -12,6 +12,7 @@ from wane import report
 from wane.experiments import NAMES, find
 from wane.files import checksum
 from wane.report import pictures
+from wane.report.verdicts import entries
 
 EVIL = "<script>alert('\"&')</script><img src=x onerror=alert(1)>"
 
@@ -62,7 +63,8 @@ def test_a_whole_run_is_told_in_full(tmp_path):
     told += ["1 min 12 s on 2 × CPU, with 512 MB of memory at the peak", "an hour", "Solved, not iterated."]
     told += ["15 November 2026, 10:35 UTC", "0123456789", "jax 0.10.2", "lambdas [0.0, 0.5]", "An agent at work"]
     told += ["agent.step_size 0.1", "agent.timing arrival", "returns.parquet", "wane run toy --scale quick"]
-    told += ["At quick scale, 1 claim holds, 1 claim fails, 0 claims were not tested and 0 claims were not run."]
+    told += ["1 claim holds 1 claim fails 0 claims are undecided 0 claims were not tested 0 claims were not run"]
+    told += ["The first claim. the paper, figure 9.9"]
     assert [words for words in told if words not in page.text] == []
     assert page.verdicts() == ["holds", "fails"] * 2
     assert "Damaged" not in page.text
@@ -278,8 +280,8 @@ def test_untested_claims_are_counted_apart_with_their_reason(tmp_path):
     page = page_of(tmp_path)
     assert page.verdicts() == ["holds", "not tested"] * 2
     assert "One λ is not enough." in page.text
-    assert "1 claim holds, 0 claims fail, 1 claim was not tested and 0 claims were not run." in page.text
     assert "1 claim was not tested 0 claims were not run" in page.text
+    assert "What of the paper is not tested The second claim. the paper, figure 9.9 · About toy" in page.text
     one_run = untested("second", detail="One run has no interval.") | {"estimate": 0.25}
     run_folder(tmp_path / "more", claims=[one_run])
     shown = printed(report.summary(report.collect(tmp_path / "more")))
@@ -320,17 +322,38 @@ def test_halves_of_characters_can_be_written(tmp_path):
     assert "on ?, with 512 MB" in path.read_text("utf-8")
 
 
+def test_claims_of_the_paper_are_counted_apart_from_ours_and_from_identities(tmp_path):
+    ours, identity = {"kind": "ours", "place": ""}, {"kind": "identity", "place": ""}
+    claims = [claim("a"), claim("b", "undecided"), claim("c", "fails", **ours), claim("d", **ours)]
+    run_folder(tmp_path, claims=[*claims, claim("e", **identity), untested("f") | ours])
+    page = page_of(tmp_path)
+    tiles = "1 claim holds 0 claims fail 1 claim is undecided 0 claims were not tested 2 claims were not run"
+    assert tiles in page.text
+    told = "Of our own questions beyond the paper, 1 claim holds, 1 claim fails and 1 claim was not tested."
+    told += " Of the identities, which only a fault of the program could refute, 1 claim holds."
+    assert told in page.text
+    assert "What fails The c claim. our question · About toy What is undecided The b claim. the paper" in page.text
+    assert "What of the paper is not tested" not in page.text
+    shown = printed(report.summary(report.collect(tmp_path))).splitlines()
+    assert shown[1] == "Of these, the paper's own: 1 claim holds and 1 claim is undecided."
+    assert [line[:3] for line in shown[2:]] == ["✗ c", "~ b", "? f", "✓ a", "✓ d", "✓ e"]
+
+
+def test_a_run_with_fewer_seeds_never_overrides_one_with_more(tmp_path):
+    run_folder(tmp_path, claims=[claim("first")], settings={"seeds": 64})
+    run_folder(tmp_path, scale="paper", claims=[claim("first", "undecided")], settings={"seeds": 3})
+    (entry,) = entries(report.collect(tmp_path), [])
+    assert (entry.lines[0].verdict, entry.lines[0].decisive) == ("holds", "quick")
+    assert "✓ first  1.234" in printed(report.summary(report.collect(tmp_path)))
+
+
 def test_paper_and_quick_stand_side_by_side(tmp_path):
     run_folder(tmp_path, claims=[claim("first", "fails"), claim("second")])
     run_folder(tmp_path, scale="paper", claims=[claim("first"), untested("second")])
     page = page_of(tmp_path)
-    rows = ["holds", "fails", "not tested", "holds"]
-    assert page.verdicts() == rows * 2
-    assert "Claim Paper scale Quick scale About toy" in page.text
-    assert (
-        "At paper scale, 1 claim holds, 0 claims fail, 1 claim was not tested and 0 claims were not run." in page.text
-    )
-    assert "At quick scale, 1 claim holds, 1 claim fails, 0 claims" in page.text
+    assert page.verdicts() == ["holds", "holds", "holds", "fails", "not tested", "holds"]
+    assert "Claim Whose Verdict About toy" in page.text
+    assert "The first claim. the paper ✓ holds paper scale The second claim. the paper ✓ holds quick scale" in page.text
     assert "2 claims hold" in page.text
     assert page.text.index("--scale paper") < page.text.index("--scale quick")
 

@@ -13,6 +13,7 @@ from wane.lazy import attach
 from wane.names import UnknownName, unknown
 
 if TYPE_CHECKING:
+    from wane.experiments.common.judging import exceeds, matches, stays_below
     from wane.experiments.common.plots import plot_learning
     from wane.experiments.contract import Claim, Experiment, Finding, Loop, NotTested, Seeded, Settings, seed_keys
 
@@ -63,10 +64,13 @@ __all__ = [
     "Scale",
     "Seeded",
     "Settings",
+    "exceeds",
     "find",
+    "matches",
     "module_of",
     "plot_learning",
     "seed_keys",
+    "stays_below",
 ]
 
 __getattr__, __dir__ = attach(__name__)

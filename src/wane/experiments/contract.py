@@ -1,8 +1,8 @@
 """What an experiment is: settings, named tables that are computed from them, a picture of the tables, and claims.
 
 One file holds one experiment. It says what the paper states, in our words; each claim is a function of the tables that
-finds the claim to hold or to fail, with an estimate and an interval. Nothing here knows about files: `wane.runs` saves,
-resumes and distributes.
+finds the claim to hold, to fail or to be undecided, with an estimate and an interval. Nothing here knows about files:
+`wane.runs` saves, resumes and distributes.
 
 An experiment computes two kinds of tables. `fixed(settings)` computes what depends on no seed, once for the whole run.
 `seeded(settings, seeds, loop)` computes what depends on seeds, for the seeds that it is given: its tables have a column
@@ -13,7 +13,7 @@ import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, get_args, runtime_checkable
 
 import jax
 import numpy as np
@@ -27,6 +27,9 @@ from wane.types import Scalar, Tree
 
 Tables = dict[str, pd.DataFrame]
 """Tables by name."""
+Kind = Literal["paper", "ours", "identity"]
+"""Where a claim comes from: the paper states it; we ask it beyond the paper; or it is mathematics that only a bug in
+the program could refute."""
 Step = Callable[[Any, int], tuple[Any, Any]]
 """Computes chunk i from a state: (state, i) → (next state, what the chunk yields)."""
 
@@ -92,9 +95,10 @@ class NotTested(Exception):
 
 
 class Finding(NamedTuple):
-    """What the tables say about a claim."""
+    """What the tables say about a claim. `wane.experiments.common.judging` makes it from an estimate's interval."""
 
-    holds: bool
+    holds: bool | None
+    """Whether the claim holds or fails; None if the data leave it undecided."""
     estimate: float
     interval: tuple[float, float] | None = None
     """The 95 % interval of the estimate, where anything is random."""
@@ -103,16 +107,25 @@ class Finding(NamedTuple):
 
 @dataclass(frozen=True)
 class Claim:
-    """One sentence, and the test that finds it to hold or to fail."""
+    """One sentence, the test that finds it to hold or to fail, and where the sentence comes from."""
 
     name: str
     statement: str
     test: Callable[[Any, Tables], Finding]
     """Takes the settings and the tables. Raises NotTested where the settings leave nothing to test with."""
+    kind: Kind = "ours"
+    place: str = ""
+    """Where the paper states it: "section 5.3". A claim of the paper has a place."""
+
+    def __post_init__(self) -> None:
+        if self.kind not in get_args(Kind):
+            raise ValueError(f"claim {self.name!r}: kind is one of {', '.join(get_args(Kind))}, got {self.kind!r}")
+        if (self.kind == "paper") != bool(self.place):
+            raise ValueError(f"claim {self.name!r}: a claim of the paper has a place in it, and no other claim has one")
 
     def record(self, settings: Any = None, tables: Tables | None = None) -> dict[str, Any]:
         """The claim as it is written down: with the verdict that the tables give, or as "not run" without tables."""
-        known = {"name": self.name, "statement": self.statement}
+        known = {"name": self.name, "statement": self.statement, "kind": self.kind, "place": self.place}
         not_run = {"verdict": "not run", "estimate": None, "interval": None, "detail": ""}
         if tables is None:
             return known | not_run
@@ -128,7 +141,8 @@ class Claim:
             detail = f"One run has no interval. {finding.detail}"
             return known | not_run | estimate | {"verdict": "not tested", "detail": detail}
         interval = None if finding.interval is None else [float(end) for end in finding.interval]
-        return known | estimate | {"verdict": "holds" if finding.holds else "fails", "interval": interval}
+        verdict = "undecided" if finding.holds is None else "holds" if finding.holds else "fails"
+        return known | estimate | {"verdict": verdict, "interval": interval}
 
 
 @runtime_checkable

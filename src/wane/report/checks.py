@@ -12,7 +12,8 @@ from typing import Any, get_args, get_origin
 
 from wane.files import DamagedFile, checksum, find_published, read_json
 
-VERDICTS = ("holds", "fails", "not tested", "not run")
+VERDICTS = ("holds", "fails", "undecided", "not tested", "not run")
+KINDS = ("paper", "ours", "identity")
 AGENT_FILES = ("config.json", "params.safetensors")
 """The files of a saved agent."""
 
@@ -137,10 +138,15 @@ def _is_number(value: Any) -> bool:
 
 
 def _is_claim(claim: Any) -> bool:
-    """Whether an entry has all texts, a verdict, and for a claim that holds or fails an estimate."""
+    """Whether an entry has all texts, a verdict, and for a claim that was tested an estimate.
+
+    Runs of earlier versions do not tell where a claim comes from.
+    """
     if not isinstance(claim, dict) or claim.get("verdict") not in VERDICTS:
         return False
     if not all(isinstance(claim.get(key), str) for key in ("name", "statement", "detail")):
+        return False
+    if claim.get("kind", "ours") not in KINDS or not isinstance(claim.get("place", ""), str):
         return False
     ends = claim.get("interval", ())
     if ends is not None and not (isinstance(ends, list) and len(ends) == 2 and all(map(_is_number, ends))):

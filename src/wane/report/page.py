@@ -15,12 +15,14 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from wane import files
 from wane.report import words
+from wane.report.checks import KINDS
 from wane.report.collect import Run, collect
-from wane.report.verdicts import Entry, Known, entries, scales_of, tally
+from wane.report.verdicts import Entry, Known, Line, entries, scales_of, tally
 
 STYLE = Path(__file__).with_name("style.css")
 POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
 """What a browser may load: pictures and style that are in the file, and nothing else."""
+UNTESTED = ("not tested", "not run")
 WIDE = 600
 """A figure that is wider than this many pixels scrolls on a phone instead of shrinking."""
 
@@ -51,15 +53,24 @@ def build(runs: Sequence[Run], experiments: Sequence[Known]) -> str:
             style=STYLE.read_text("utf-8"),
             entries=found,
             scales=scales,
-            failing=[
-                (entry, line) for entry in found for line in entry.lines if "fails" in map(line.verdict_at, scales)
-            ],
+            attention={verdict: _lines_with(found, verdict) for verdict in ("fails", "undecided", *UNTESTED)},
             damaged=[run for run in runs if run.problems],
-            counts=tally(line.verdict for entry in found for line in entry.lines),
-            counts_at={s: tally(line.verdict_at(s) for entry in found for line in entry.lines) for s in scales},
+            counts={kind: tally(line.verdict for _, line in _lines(found) if line.kind == kind) for kind in KINDS},
             totals=_totals(found, runs),
         )
     )
+
+
+def _lines(found: Sequence[Entry]) -> list[tuple[Entry, Line]]:
+    """Returns every claim with its experiment."""
+    return [(entry, line) for entry in found for line in entry.lines]
+
+
+def _lines_with(found: Sequence[Entry], verdict: str) -> list[tuple[Entry, Line]]:
+    """Returns the claims of a verdict: the paper's own first. Of claims that were not tested, only the paper's own."""
+    chosen = [(entry, line) for entry, line in _lines(found) if line.verdict == verdict]
+    papers = [(entry, line) for entry, line in chosen if line.kind == "paper"]
+    return papers + [pair for pair in chosen if pair not in papers and verdict not in UNTESTED]
 
 
 @cache
@@ -78,7 +89,7 @@ def _environment() -> Environment:
         *(words.moment, words.phrase, words.setting, words.size, words.tally_sentence),
     ):
         environment.globals[function.__name__] = function
-    environment.globals |= {"SIGNS": words.SIGNS, "WIDE": WIDE}
+    environment.globals |= {"SIGNS": words.SIGNS, "KINDS": words.KINDS, "WIDE": WIDE}
     return environment
 
 

@@ -10,12 +10,12 @@ from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from wane.report.collect import SCALES, Run
+from wane.report.collect import Run
 from wane.report.verdicts import Entry, Known, entries, tally
 from wane.report.words import SIGNS, changes, count, estimate, tally_sentence
 
-STYLES = {"holds": "green", "fails": "bold red", "not tested": "yellow", "not run": "dim"}
-ORDER = ("fails", "not tested", "holds")
+STYLES = {"holds": "green", "fails": "bold red", "undecided": "yellow", "not tested": "yellow", "not run": "dim"}
+ORDER = ("fails", "undecided", "not tested", "holds")
 """The verdicts in the order of the summary. What needs attention comes first."""
 
 
@@ -82,6 +82,9 @@ def _listed(findings: Sequence[Finding], missing: Sequence[str], not_run: int = 
     several = len({finding.experiment for finding in findings}) > 1 or bool(missing)
     widths = [max((len(plain(text)) for text in texts), default=0) for texts in _names(findings, several)]
     lines = [Text(_counts(verdicts, where), "bold")]
+    papers = [finding.record["verdict"] for finding in findings if finding.record.get("kind") == "paper"]
+    if papers and len(papers) < len(findings):
+        lines.append(Text(f"Of these, the paper's own: {_counts(papers)}", "bold"))
     for verdict in ORDER:
         chosen = [finding for finding in findings if finding.record["verdict"] == verdict]
         for finding, names in zip(chosen, zip(*_names(chosen, several), strict=True), strict=True):
@@ -117,10 +120,8 @@ def _findings(found: Iterable[Entry]) -> Iterator[Finding]:
     """Every claim that was run with the settings of a scale, with the record that decides its verdict."""
     for entry in found:
         for line in entry.lines:
-            records = {scale: line.records[scale] for scale in SCALES if scale in line.records}
-            decisive = [scale for scale, record in records.items() if record["verdict"] == line.verdict]
-            if decisive and line.verdict != "not run":
-                yield Finding(entry.name, decisive[0], records[decisive[0]])
+            if line.decisive and line.verdict != "not run":
+                yield Finding(entry.name, line.decisive, line.records[line.decisive])
 
 
 def _other_runs(runs: Sequence[Run]) -> Iterator[RenderableType]:

@@ -8,6 +8,9 @@ from typing import Any, Protocol, runtime_checkable
 from wane.report.checks import VERDICTS
 from wane.report.collect import SCALES, Run, Texts
 
+TESTED = ("holds", "fails", "undecided")
+"""The verdicts of claims that were tested."""
+
 
 @runtime_checkable
 class Known(Protocol):
@@ -36,17 +39,24 @@ class Line:
     name: str
     statement: str
     records: Mapping[str, Mapping[str, Any]]
+    """By scale. The run with the most seeds comes first, and the paper scale before the quick one."""
+    kind: str = "ours"
+    place: str = ""
 
     def verdict_at(self, scale: str) -> str:
         """Returns the verdict at a scale."""
         return self.records[scale]["verdict"] if scale in self.records else "not run"
 
     @property
+    def decisive(self) -> str | None:
+        """The scale whose verdict counts: the first one that tested the claim, or else the first one that ran."""
+        tested = [scale for scale, record in self.records.items() if record["verdict"] in TESTED]
+        return next(iter([*tested, *self.records]), None)
+
+    @property
     def verdict(self) -> str:
-        """The verdict of the paper scale if the claim was tested there, else of the quick scale."""
-        found = [self.verdict_at(scale) for scale in SCALES]
-        tested = [verdict for verdict in found if verdict in ("holds", "fails")]
-        return tested[0] if tested else "not tested" if "not tested" in found else "not run"
+        """The verdict that counts."""
+        return self.verdict_at(self.decisive) if self.decisive else "not run"
 
 
 @dataclass(frozen=True)
@@ -79,15 +89,28 @@ def entries(runs: Sequence[Run], experiments: Iterable[Known]) -> list[Entry]:
 def _entry(name: str, experiment: Known | None, runs: tuple[Run, ...]) -> Entry:
     standard = {run.scale: run for run in reversed(runs) if run.claims and not run.changed}
     found = {scale: {claim["name"]: claim for claim in standard[scale].claims} for scale in SCALES if scale in standard}
-    statements = {claim.name: claim.statement for claim in (experiment.claims if experiment else ())}
-    for scale in reversed(SCALES):
-        statements |= {claim: record["statement"] for claim, record in found.get(scale, {}).items()}
+    order = sorted(found, key=lambda scale: (-_seeds(standard[scale]), SCALES.index(scale)))
+    known = {claim.name: claim.record() for claim in (experiment.claims if experiment else ())}
+    for scale in reversed(order):
+        known |= found[scale]
     lines = [
-        Line(claim, statement, {scale: records[claim] for scale, records in found.items() if claim in records})
-        for claim, statement in statements.items()
+        Line(
+            name,
+            record["statement"],
+            {scale: found[scale][name] for scale in order if name in found[scale]},
+            record.get("kind", "ours"),
+            record.get("place", ""),
+        )
+        for name, record in known.items()
     ]
     told = [run.texts for run in runs if run.texts]
     return Entry(name, told[0] if told else _texts(experiment), runs, tuple(lines))
+
+
+def _seeds(run: Run) -> int:
+    """How many seeds a run had; 0 where nothing is random."""
+    seeds = run.record.get("settings", {}).get("seeds", 0)
+    return seeds if isinstance(seeds, int) else 0
 
 
 def _texts(experiment: Known | None) -> Texts | None:

@@ -10,10 +10,13 @@ from typing import Any
 from urllib.parse import quote
 
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
-SIGNS = {"holds": "✓", "fails": "✗", "not tested": "?", "not run": "○"}
+SIGNS = {"holds": "✓", "fails": "✗", "undecided": "~", "not tested": "?", "not run": "○"}
+KINDS = {"paper": "the paper", "ours": "our question", "identity": "identity"}
+"""Where a claim comes from, as the page says it."""
 _PHRASES = {
     "holds": ("claim holds", "claims hold"),
     "fails": ("claim fails", "claims fail"),
+    "undecided": ("claim is undecided", "claims are undecided"),
     "not tested": ("claim was not tested", "claims were not tested"),
     "not run": ("claim was not run", "claims were not run"),
 }
@@ -188,13 +191,15 @@ def phrase(verdict: str, n: int) -> str:
     return _PHRASES[verdict][n != 1]
 
 
-def tally_sentence(counts: Mapping[str, int]) -> str:
-    """Returns how many claims have each verdict.
+def tally_sentence(counts: Mapping[str, int], zeros: bool = True) -> str:
+    """Returns how many claims have each verdict; without `zeros`, only the verdicts that occur.
 
     >>> tally_sentence({"holds": 3, "fails": 1, "not run": 0})
     '3 claims hold, 1 claim fails and 0 claims were not run'
+    >>> tally_sentence({"holds": 3, "fails": 1, "not run": 0}, zeros=False)
+    '3 claims hold and 1 claim fails'
     """
-    *most, last = [f"{n} {phrase(verdict, n)}" for verdict, n in counts.items()]
+    *most, last = [f"{n} {phrase(verdict, n)}" for verdict, n in counts.items() if n or zeros]
     return " and ".join([", ".join(most), last] if most else [last])
 
 

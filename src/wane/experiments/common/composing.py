@@ -7,7 +7,7 @@ computed, which no λ̂ can beat.
 | table | kind | a row for each | columns |
 | --- | --- | --- | --- |
 | `starts` | fixed | agent, memory, repetition, start | lam, memory, repeat, start, value |
-| `stays` | fixed | agent, memory, repetition | lam, memory, repeat, stay |
+| `stays` | fixed | agent, memory, repetition | lam, memory, repeat, stay, behind |
 | `optimum` | fixed | start | start, value |
 | `episodes_shown` | fixed | agent, moment of one episode | lam, time, cell, reward, earned, remaining0, … |
 | `episodes` | seeded | agent, seed, episode from a random start | lam, seed, episode, start, value |
@@ -126,10 +126,12 @@ def _every_start(settings: Composing, world: World, phis: Phis) -> Tables:
     played = play(world, phis, jnp.concatenate([keys, keys]), np.tile(starts, 2), refresh)
     cells = np.asarray(played.cells).reshape(-1, world.n_states, np.shape(played.cells)[-1])
     stays = [episodes.stays(world, each).mean() for each in cells]
+    share = np.asarray(played.remaining)[..., -1, :].reshape(len(stays), -1) / np.tile(world.rewards, world.n_states)
+    behind = np.ma.masked_equal(share, 1.0).mean(1).filled(np.nan)  # What was never visited was not left behind.
     axes = {"lam": settings.believed, "memory": MEMORIES, "repeat": range(settings.repeats)}
     return {
         "starts": frame(played.value, "value", **axes, start=range(world.n_states)),
-        "stays": frame(stays, "stay", **axes),
+        "stays": frame(stays, "stay", **axes).assign(behind=behind),
     }
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from wane.experiments.common import beliefs
+from wane.experiments.common.judging import exceeds
 from wane.experiments.common.learning import PLAIN, Learning, results
 from wane.experiments.common.statistics import (
     bootstrap,
@@ -30,17 +31,16 @@ def ends_higher_than(other: float | None) -> Callable[[Learning, Tables], Findin
             f"interquartile means {middle[0]} against {middle[1]}; a run of the true λ beats one of the other with "
             f"probability {chance}; {len(ours)} seeds"
         )
-        return Finding(found.low > 0, found.value, (found.low, found.high), detail)
+        return exceeds(found, detail)
 
     return test
 
 
-CLAIMS = (
-    Claim(
-        "beats-lambda-1",
-        "The true λ ends higher than λ̂ = 1, which is Q-learning on successor features.",
-        ends_higher_than(1.0),
-    ),
-    Claim("beats-lambda-0", "The true λ ends higher than λ̂ = 0.", ends_higher_than(0.0)),
-    Claim("beats-q-learning", "The true λ ends higher than plain Q-learning.", ends_higher_than(None)),
-)
+def claims(place: str) -> tuple[Claim, ...]:
+    """The claims, two of which the paper makes in the given place."""
+    statement = "The true λ ends higher than λ̂ = 1, which is Q-learning on successor features."
+    return (
+        Claim("beats-lambda-1", statement, ends_higher_than(1.0), "paper", place),
+        Claim("beats-lambda-0", "The true λ ends higher than λ̂ = 0.", ends_higher_than(0.0), "paper", place),
+        Claim("beats-q-learning", "The true λ ends higher than plain Q-learning.", ends_higher_than(None)),
+    )

@@ -212,12 +212,14 @@ EXPERIMENT = Experiment(
             "agrees-with-brute-force",
             "For each of five curves the value from one solve is what the chain over (cell × visits) adds up to.",
             agrees_with_brute_force,
+            kind="identity",
         ),
-        Claim("one-solve", "A change of curve solves nothing anew.", one_solve),
+        Claim("one-solve", "A change of curve solves nothing anew.", one_solve, kind="identity"),
         Claim(
             "slower-is-worth-more",
             "Where one curve lies nowhere below another, its values are higher in every cell.",
             slower_is_worth_more,
+            kind="identity",
         ),
     ),
     differences="This is not in the paper. Rewards are paid as the paper defines them, in the cell where the agent is, "

@@ -63,6 +63,7 @@ EXPERIMENT = Experiment(
             "falls-by-lambda",
             "The first visit pays r̄, and every further visit pays λ times the visit before it.",
             falls_by_lambda,
+            kind="identity",
         ),
     ),
     paper_cost="none stated",

@@ -162,8 +162,15 @@ EXPERIMENT = Experiment(
             "fewer-sweeps",
             "For every policy, with and without slip, a lower λ reaches the tolerance in fewer sweeps.",
             fewer_sweeps,
+            kind="paper",
+            place="section 5.3, figure F.3",
         ),
-        Claim("contracts", "Every sweep leaves at most γ times the Bellman error before it, whatever λ.", contracts),
+        Claim(
+            "contracts",
+            "Every sweep leaves at most γ times the Bellman error before it, whatever λ.",
+            contracts,
+            kind="identity",
+        ),
         Claim(
             "same-rate-with-slip",
             "With slip the lead of a low λ is a head start: late sweeps shrink the error by γ, to within one per cent, "

@@ -82,7 +82,9 @@ EXPERIMENT = Experiment(
     fixed=fixed,
     draw=draw,
     claims=tuple(
-        Claim(find.__name__.replace("_", "-"), STATEMENTS[find.__name__], partial(refuted, find.__name__))
+        Claim(
+            find.__name__.replace("_", "-"), STATEMENTS[find.__name__], partial(refuted, find.__name__), kind="identity"
+        )
         for find in counterexamples.ALL
     ),
     differences="Where a statement fails, this package uses the corrected one.",

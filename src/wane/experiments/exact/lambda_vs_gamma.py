@@ -274,12 +274,16 @@ EXPERIMENT = Experiment(
             "lower-is-faster",
             "At every γ, a lower λ takes no more sweeps, on average over the policies.",
             lower_is_faster,
+            kind="paper",
+            place="appendix K",
         ),
         Claim(
             "higher-discount-coarse",
             "At the paper's tolerance, a lower λ at a higher γ takes no more sweeps than a higher λ at a lower γ "
             "(by default λ = ½ against λ = 1).",
             higher_discount_coarse,
+            kind="paper",
+            place="appendix K",
         ),
         Claim(
             "higher-discount-fine",

@@ -178,18 +178,25 @@ EXPERIMENT = Experiment(
     fixed=fixed,
     draw=draw,
     claims=(
-        Claim("one-is-first-occupancy", "For N = 1 it is the first-occupancy representation.", one_is_first_occupancy),
-        Claim("between", "It lies between FR and SR, and rises with N.", between),
+        Claim(
+            "one-is-first-occupancy",
+            "For N = 1 it is the first-occupancy representation.",
+            one_is_first_occupancy,
+            kind="identity",
+        ),
+        Claim("between", "It lies between FR and SR, and rises with N.", between, kind="identity"),
         Claim(
             "tends-to-successor",
             "For N → ∞ it tends to the successor representation; the distance falls by R, the largest discounted "
             "chance of coming back, with every N.",
             tends_to_successor,
+            kind="identity",
         ),
         Claim(
             "recursion",
             "What one solve gives for all N satisfies the paper's recursion, N by N: it is not intractable.",
             recursion,
+            kind="identity",
         ),
     ),
     differences="Φ is computed in closed form, for all N from one solve. The paper has no figure; the grid and the "

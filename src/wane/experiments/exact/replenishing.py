@@ -295,23 +295,29 @@ EXPERIMENT = Experiment(
             "drops-and-recovers",
             "In all three schemes a visit lowers the reward, and after the first visit every step away raises it.",
             drops_and_recovers,
+            kind="identity",
         ),
-        Claim("as-printed", "The schemes of this package pay what the paper's formulas say.", as_printed),
+        Claim(
+            "as-printed", "The schemes of this package pay what the paper's formulas say.", as_printed, kind="identity"
+        ),
         Claim(
             "total-time-unbounded",
             "The total-time reward grows beyond r̄, already before the first visit; the other two never exceed r̄.",
             total_time_unbounded,
+            kind="identity",
         ),
         Claim(
             "forms-disagree",
             "The paper's Ω and P are not the representations of its eligibility-trace and total-time rewards.",
             forms_disagree,
+            kind="identity",
         ),
         Claim(
             "agrees-with-every-path",
             "The exact representation of all schemes, time elapsed included, is what all paths of a random walk add up "
             "to.",
             agrees_with_every_path,
+            kind="identity",
         ),
     ),
     differences="The paper's reward and its representation belong to two different rewards; both are drawn. Values are "

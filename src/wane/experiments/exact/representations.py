@@ -191,13 +191,20 @@ EXPERIMENT = Experiment(
             "zero-is-first-occupancy",
             "With λ = 0, Φ satisfies the recursion of the first-occupancy representation.",
             zero_is_first_occupancy,
+            kind="identity",
         ),
         Claim(
             "one-is-successor",
             "With λ = 1, Φ satisfies the recursion of the successor representation.",
             one_is_successor,
+            kind="identity",
         ),
-        Claim("between", "In between, Φ rises with λ wherever a site is visited again, and nowhere else.", between),
+        Claim(
+            "between",
+            "In between, Φ rises with λ wherever a site is visited again, and nowhere else.",
+            between,
+            kind="identity",
+        ),
     ),
     differences="Φ is solved for, not iterated. The paper draws several policies on this grid, of which only the first "
     "is known; the walk to g and the random walk are ours.",

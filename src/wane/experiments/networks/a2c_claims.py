@@ -5,7 +5,8 @@ from collections.abc import Callable
 import pandas as pd
 
 from wane.experiments.common import beliefs
-from wane.experiments.common.statistics import Estimate, paired_difference
+from wane.experiments.common.judging import exceeds
+from wane.experiments.common.statistics import paired_difference
 from wane.experiments.contract import Claim, Finding, NotTested, Tables
 from wane.experiments.networks.a2c_learning import PLAIN, TASK, ActorCritic, far_sighted, forgetful, on_arrival, told
 
@@ -40,7 +41,7 @@ def beats(other: float, score: Score) -> Test:
         scores = score(tables)
         found = paired_difference(scores[beliefs.label(settings.lam)], scores[beliefs.label(other)])
         means = ", ".join(f"{beliefs.label(lam)}: {scores[beliefs.label(lam)].mean():.2f}" for lam in settings.lambdas)
-        return _exceeds(found, f"{means}; {_circumstances(tables, scores)}")
+        return exceeds(found, f"{means}; {_circumstances(tables, scores)}")
 
     return test
 
@@ -63,13 +64,9 @@ def earns_more(ours: Callable[[ActorCritic], str], theirs: Callable[[ActorCritic
         differences = [paired_difference(scores[one], scores[other]) for scores in (average, greedy)]
         detail = f"{means}; over all of training the difference is {differences[0]}, of greedy actions {differences[1]}"
         detail += f"; {_circumstances(tables, drawn)}"
-        return _exceeds(paired_difference(drawn[one], drawn[other]), detail)
+        return exceeds(paired_difference(drawn[one], drawn[other]), detail)
 
     return test
-
-
-def _exceeds(found: Estimate, detail: str) -> Finding:
-    return Finding(found.low > 0, found.value, (found.low, found.high), detail)
 
 
 def _circumstances(tables: Tables, scores: pd.DataFrame) -> str:
@@ -92,7 +89,7 @@ def learns_the_features(settings: ActorCritic, tables: Tables) -> Finding:
     ends = errors[errors["episode"] == errors["episode"].max()].groupby("agent", sort=False)["error"].mean()
     detail = f"{name}: {early.mean():.3f} → {late.mean():.3f}; at the end "
     detail += ", ".join(f"{agent}: {error:.3f}" for agent, error in ends.items())
-    return _exceeds(paired_difference(FALL * early, late), detail)
+    return exceeds(paired_difference(FALL * early, late), detail)
 
 
 def many_steps_are_closer(settings: ActorCritic, tables: Tables) -> Finding:
@@ -100,7 +97,7 @@ def many_steps_are_closer(settings: ActorCritic, tables: Tables) -> Finding:
     one = forgetful(true_lam(settings))
     one_step, many_steps = (errors_of(tables, name).iloc[:, -1] for name in (one, far_sighted(one)))
     detail = f"relative error {many_steps.mean():.3f} against {one_step.mean():.3f}; {len(one_step)} seeds"
-    return _exceeds(paired_difference(one_step, many_steps), detail)
+    return exceeds(paired_difference(one_step, many_steps), detail)
 
 
 def nobody_beats_the_optimum(settings: ActorCritic, tables: Tables) -> Finding:
@@ -119,8 +116,20 @@ def true_lam(settings: ActorCritic) -> str:
 
 
 CLAIMS = (
-    Claim("beats-lambda-1-end", "At the end of training, the true λ earns more than λ̂ = 1.", beats(1.0, at_the_end)),
-    Claim("beats-lambda-0-end", "At the end of training, the true λ earns more than λ̂ = 0.", beats(0.0, at_the_end)),
+    Claim(
+        "beats-lambda-1-end",
+        "At the end of training, the true λ earns more than λ̂ = 1.",
+        beats(1.0, at_the_end),
+        kind="paper",
+        place="section 5.2, figure 5.2",
+    ),
+    Claim(
+        "beats-lambda-0-end",
+        "At the end of training, the true λ earns more than λ̂ = 0.",
+        beats(0.0, at_the_end),
+        kind="paper",
+        place="section 5.2, figure 5.2",
+    ),
     Claim("beats-lambda-1", "Over all of training, the true λ earns more than λ̂ = 1.", beats(1.0, over_training)),
     Claim("beats-lambda-0", "Over all of training, the true λ earns more than λ̂ = 0.", beats(0.0, over_training)),
     *(
@@ -164,5 +173,5 @@ CLAIMS = (
         "Where memory plays no part, multi-step returns bring the learned λF closer to the exact one.",
         many_steps_are_closer,
     ),
-    Claim("below-the-optimum", "No agent earns more than the optimum.", nobody_beats_the_optimum),
+    Claim("below-the-optimum", "No agent earns more than the optimum.", nobody_beats_the_optimum, kind="identity"),
 )

@@ -223,8 +223,20 @@ EXPERIMENT = Experiment(
     draw=draw,
     films=films,
     claims=(
-        Claim("large-for-ever", "With λ = 1 agents go to the large reward and stay there.", exploits_the_large_one),
-        Claim("tour", "With λ = 0.1 agents visit six of the seven rewards at least.", tours_the_small_ones),
+        Claim(
+            "large-for-ever",
+            "With λ = 1 agents go to the large reward and stay there.",
+            exploits_the_large_one,
+            kind="paper",
+            place="section 6, figure 6.1",
+        ),
+        Claim(
+            "tour",
+            "With λ = 0.1 agents visit six of the seven rewards at least.",
+            tours_the_small_ones,
+            kind="paper",
+            place="section 6, figure 6.1",
+        ),
         Claim("near-the-optimum", "With each λ agents earn 95 % of the optimum.", near_the_optimum),
     ),
     differences=(

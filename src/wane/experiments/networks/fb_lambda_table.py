@@ -25,6 +25,7 @@ from wane.agents.forward_backward import Params, State, Tasks
 from wane.depletion import Geometric
 from wane.experiments.common import episodes, plots
 from wane.experiments.common.checks import Lambdas
+from wane.experiments.common.judging import exceeds
 from wane.experiments.common.statistics import paired_difference
 from wane.experiments.common.tables import frame
 from wane.experiments.contract import Claim, Experiment, Finding, Loop, Tables, seed_keys
@@ -222,7 +223,7 @@ def correct_is_better(true_lam: float, other: float) -> Callable[[LambdaTable, T
             f"{score[true_lam].mean():.3f} against {base:.3f}{percent}; the optimum is "
             f"{mean_optimum(tables, true_lam):.2f}; {len(score)} seeds, {settings.final_episodes} episodes each"
         )
-        return Finding(found.low > 0, found.value, (found.low, found.high), detail)
+        return exceeds(found, detail)
 
     return test
 
@@ -235,7 +236,7 @@ def is_highly_suboptimal(settings: LambdaTable, tables: Tables) -> Finding:
     lost = 100 * (score[0.5] - score[1.0]) / score[0.5].mean()
     found = paired_difference(lost, np.zeros(len(lost)))
     detail = f"{found.value:.1f} % less than with the correct λ; called highly suboptimal here from {HIGHLY} % on"
-    return Finding(found.low > HIGHLY, found.value, (found.low, found.high), detail)
+    return exceeds(found, detail, HIGHLY)
 
 
 def learns_the_representation(settings: LambdaTable, tables: Tables) -> Finding:
@@ -268,16 +269,22 @@ EXPERIMENT = Experiment(
             "correct-lambda-half",
             "Where λ = ½ is true, agents trained for λ = ½ earn more than agents trained for λ = 1.",
             correct_is_better(0.5, other=1.0),
+            kind="paper",
+            place="appendix H.1, figure H.1",
         ),
         Claim(
             "correct-lambda-one",
             "Where λ = 1 is true, agents trained for λ = 1 earn more than agents trained for λ = ½.",
             correct_is_better(1.0, other=0.5),
+            kind="paper",
+            place="appendix H.1, figure H.1",
         ),
         Claim(
             "highly-suboptimal",
             "To assume λ = 1 where λ = ½ is true is highly suboptimal.",
             is_highly_suboptimal,
+            kind="paper",
+            place="appendix H.1, figure H.1",
         ),
         Claim(
             "representation",

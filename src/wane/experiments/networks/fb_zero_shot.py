@@ -25,6 +25,7 @@ from wane.agents.forward_backward.acting import conditioned_policy, equivalent_p
 from wane.depletion import Geometric
 from wane.experiments.common import plots
 from wane.experiments.common.checks import Lambdas
+from wane.experiments.common.judging import exceeds
 from wane.experiments.common.statistics import paired_difference
 from wane.experiments.common.tables import frame
 from wane.experiments.contract import Claim, Experiment, Finding, Loop, Tables, seed_keys
@@ -184,7 +185,7 @@ def no_worse_than_trained(agent: str, share: float) -> Callable[[ZeroShot, Table
         detail = ", ".join(
             f"λ = {name}: {each[agent].mean() / each[TRAINED].mean():.3f}" for name, each in score.items()
         )
-        return Finding(found.low > share, found.value, (found.low, found.high), detail)
+        return exceeds(found, detail, share)
 
     return test
 
@@ -197,7 +198,7 @@ def helps_where_mixed(agent: str) -> Callable[[ZeroShot, Tables], Finding]:
         score = scores(tables, MIXED)
         found = paired_difference(score[agent], score[PLAIN])
         detail = ", ".join(f"{name}: {score[name].mean():.3f}" for name in AGENTS)
-        return Finding(found.low > 0, found.value, (found.low, found.high), detail)
+        return exceeds(found, detail)
 
     return test
 

@@ -16,6 +16,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from wane.experiments.common import beliefs, episodes, plots
+from wane.experiments.common.judging import exceeds
 from wane.experiments.common.statistics import Estimate, bootstrap, paired_difference
 from wane.experiments.common.tables import select
 from wane.experiments.contract import Claim, Experiment, Finding, NotTested, Tables
@@ -148,7 +149,7 @@ def the_true_lambda_is_best(kind: Kind) -> Test:
         detail = ", ".join(f"λ̂ = {lam:g}: {means[lam].mean():.2f}" for lam in settings.lambdas)
         optimum = tables["optimum"]["value"].mean()
         detail += f"; optimum {optimum:.2f}; {len(means)} seeds, mean over all {settings.world.n_states} starts"
-        return Finding(found.low > 0, found.value, (found.low, found.high), detail)
+        return exceeds(found, detail)
 
     return test
 
@@ -161,7 +162,7 @@ def earns_more(ours: Kind, theirs: Kind) -> Test:
         beliefs.need(settings.lambdas, settings.lam)
         found = _difference(tables, (ours, settings.lam), (theirs, settings.lam))
         one, other = (_means(tables, kind)[settings.lam].mean() for kind in (ours, theirs))
-        return Finding(found.low > 0, found.value, (found.low, found.high), f"{one:.2f} against {other:.2f}")
+        return exceeds(found, f"{one:.2f} against {other:.2f}")
 
     return test
 
@@ -199,7 +200,7 @@ def values_are_those_of_the_states(settings: GpiPixels, tables: Tables) -> Findi
     found = bootstrap(rows.groupby("seed")["correlation"].mean())
     others = fits.groupby("lam")[["correlation", "own_error"]].mean()
     detail = "; ".join(f"λ̂ = {lam:g}: r = {row.iloc[0]:.2f}, error {row.iloc[1]:.3g}" for lam, row in others.iterrows())
-    return Finding(found.low > 0.9, found.value, (found.low, found.high), detail)
+    return exceeds(found, detail, 0.9)
 
 
 EXPERIMENT = Experiment(
@@ -222,6 +223,8 @@ EXPERIMENT = Experiment(
             "true-lambda-is-best",
             "The true λ earns the most from pixels.",
             the_true_lambda_is_best(Kind("product")),
+            kind="paper",
+            place="section 5.3, figure 5.4",
         ),
         Claim(
             "true-lambda-is-best-following",

@@ -35,6 +35,7 @@ from wane.exact.features import eigenfunctions
 from wane.exact.features import lambda_features as exact_lambda_features
 from wane.experiments.common import beliefs, plots
 from wane.experiments.common.checks import Lambdas
+from wane.experiments.common.judging import exceeds
 from wane.experiments.common.statistics import paired_difference
 from wane.experiments.common.tables import frame, select
 from wane.experiments.contract import Claim, Experiment, Finding, Loop, NotTested, Seeded, Tables, seed_keys
@@ -264,7 +265,7 @@ def _true_lambda_is_best(settings: GridFeatures, error: pd.DataFrame) -> Finding
     wrong = min(beliefs.others(settings.lambdas, settings.lam), key=lambda lam: error[lam].mean())
     found = paired_difference(error[wrong], error[settings.lam])
     detail = ", ".join(f"λ̂ = {lam:g}: {error[lam].mean():.4g}" for lam in settings.lambdas) + f"; {len(error)} seeds"
-    return Finding(found.low > 0, found.value, (found.low, found.high), detail)
+    return exceeds(found, detail)
 
 
 EXPERIMENT = Experiment(
@@ -290,6 +291,8 @@ EXPERIMENT = Experiment(
             "laplacian-accurate",
             "TD on Laplacian features ends with the smallest error for the true λ.",
             learning_is_best_with_the_true_lambda("laplacian"),
+            kind="paper",
+            place="section 5.1, figure 5.1",
         ),
         Claim(
             "laplacian-limit",

@@ -21,6 +21,7 @@ from matplotlib.figure import Figure
 
 from wane.agents.laplacian import collect_data
 from wane.experiments.common import beliefs, plots
+from wane.experiments.common.judging import exceeds
 from wane.experiments.common.statistics import paired_difference
 from wane.experiments.common.tables import frame, select
 from wane.experiments.contract import Claim, Experiment, Finding, Loop, NotTested, Tables
@@ -114,7 +115,7 @@ def lowest_for_the_true_lambda(error_of: Callable[[Tables], pd.DataFrame], targe
         rival = min(beliefs.others(settings.lambdas, settings.lam), key=lambda lam: error[lam].mean())
         found = paired_difference(error[rival], error[settings.lam])
         means = ", ".join(f"λ̂ = {lam:g}: {error[lam].mean():.3g}" for lam in settings.lambdas)
-        return Finding(found.low > 0, found.value, (found.low, found.high), f"{means}; {len(error)} seeds")
+        return exceeds(found, f"{means}; {len(error)} seeds")
 
     return test
 
@@ -136,7 +137,7 @@ def all_features_are_closer_to_the_exact(settings: Curves, tables: Tables) -> Fi
     product, vector = (_last(tables, target, "features_error")[settings.lam] for target in ("product", "vector"))
     found = paired_difference(product, vector)
     detail = f"mean squared error {vector.mean():.3g} against {product.mean():.3g}"
-    return Finding(found.low > 0, found.value, (found.low, found.high), detail)
+    return exceeds(found, detail)
 
 
 EXPERIMENT = Experiment(

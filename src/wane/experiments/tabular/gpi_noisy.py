@@ -1,7 +1,7 @@
 """FourRooms with slips: composing policies where one action in five leads to a random neighbour instead."""
 
 from wane.experiments.common.composing import Composing, draw, films, fixed, seeded
-from wane.experiments.common.composing_claims import CLAIMS
+from wane.experiments.common.composing_claims import claims
 from wane.experiments.contract import Experiment
 
 EXPERIMENT = Experiment(
@@ -18,7 +18,7 @@ EXPERIMENT = Experiment(
     seeded=seeded,
     draw=draw,
     films=films,
-    claims=CLAIMS,
+    claims=claims("appendix F, figure F.4"),
     differences=(
         "Besides the paper's 50 episodes, every start is played many times with the same slips for every agent, and "
         "the optimum of the noisy world is computed."

@@ -133,8 +133,16 @@ EXPERIMENT = Experiment(
             "first-two-steps",
             "In two steps the SR earns 10 and the correct λ earns 11.94.",
             two_steps_earn_the_papers_numbers,
+            kind="paper",
+            place="appendix G",
         ),
-        Claim("same-afterwards", "From the third step on both agents earn the same.", later_rewards_are_the_same),
+        Claim(
+            "same-afterwards",
+            "From the third step on both agents earn the same.",
+            later_rewards_are_the_same,
+            kind="paper",
+            place="appendix G",
+        ),
         Claim(
             "correct-is-optimal",
             "No policy, whatever it remembers, earns more than the agent with the correct λ.",
