@@ -6,21 +6,21 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from jaxtyping import Float
+from matplotlib import colormaps
 from matplotlib.axes import Axes
+from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
 from wane.experiments.common.statistics import mean_with_interval
 
-COLOURS = {0.0: "#D55E00", 0.25: "#E69F00", 0.5: "#0072B2", 0.75: "#56B4E9", 1.0: "#009E73"}
-"""The colours of a believed λ. Colour-blind readers can tell them apart too."""
 INK, GREY = "#222222", "#999999"
 OTHERS = ("#CC79A7", "#0072B2", "#D55E00", "#009E73", "#E69F00", "#56B4E9", "#222222")
 
 
 def colour(lam: Any) -> str:
-    """The colour of a λ: that of the nearest one that has its own."""
-    return COLOURS[min(COLOURS, key=lambda known: abs(known - float(lam)))]
+    """The colour of a λ, from dark for 0 to light for 1. Colour-blind readers see the order too."""
+    return to_hex(colormaps["plasma"](0.03 + 0.77 * float(np.clip(lam, 0.0, 1.0))))
 
 
 def figure(width: float = 10.0, height: float = 3.4) -> Figure:

@@ -87,11 +87,11 @@ def colours(settings: ActorCritic) -> dict[str, str]:
         {beliefs.label(lam): plots.colour(lam) for lam in settings.lambdas},
     )
     others = {
-        TASK: "#CC79A7",
+        TASK: "#44AA99",
         PLAIN: plots.GREY,
         told(true_name): "#56B4E9",
         told(PLAIN): plots.INK,
-        forgetful(true_name): "#E69F00",
+        forgetful(true_name): "#117733",
         forgetful(PLAIN): "#C9B400",
         far_sighted(true_name): "#6A3D9A",
         far_sighted(forgetful(true_name)): "#B15928",

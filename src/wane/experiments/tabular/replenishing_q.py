@@ -40,8 +40,8 @@ EXPERIMENT = Experiment(
     films=films,
     claims=claims("appendix J, figure J.2"),
     differences=(
-        "The paper has five runs. We have 256, and 64 at the quick scale. No optimum is drawn: it would be one over the "
-        "visits and times of every site."
+        "The paper has five runs. We have 256, and 64 at the quick scale. No optimum is drawn: it would be one over "
+        "the visits and times of every site."
     ),
     paper_cost="less than one hour on a laptop (2020, quad-core)",
 )
