@@ -52,7 +52,8 @@ def kill(name: str, kills: int, rng: np.random.Generator) -> int:
     files, seconds = unbroken(name)
     killed = 0
     with tempfile.TemporaryDirectory() as folder:
-        for attempt in range(3 * kills):
+        # The waits become shorter, so that runs of a moment are killed too, on a machine that is busy with other work.
+        for attempt in range(10 * kills):
             if killed == kills:
                 break
             out = Path(folder) / "out"

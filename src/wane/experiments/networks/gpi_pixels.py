@@ -287,8 +287,8 @@ EXPERIMENT = Experiment(
         "action is best, because the data hold other actions only at the first step of a trajectory, so that their "
         "later values are guesses; such an agent is told the state, which its policies are defined on. The fits of "
         "all seeds see the same batches. The quick scale has pictures of 32 × 32 pixels, half of the filters, a "
-        "higher learning rate, and 4 epochs an iteration that go on from the last network, not 100 from a fresh one. "
-        "At the paper's scale the target is the paper's; --targets vector is the other one."
+        "higher learning rate, and 10 iterations of 4 epochs that go on from the last network, not 20 of 100 epochs "
+        "from a fresh one. At the paper's scale the target is the paper's; --targets vector is the other one."
     ),
     paper_cost=pixels.COST,
     double_precision=False,

@@ -36,11 +36,12 @@ COST = "about 45 minutes for the base features and about 10 hours for the λFs o
 QUICK = Config(
     base=laplacian.Config(sight=Sight("first-person:32:unfading"), channels=16, learning_rate=1e-3, epochs=4),
     learning_rate=1e-3,
-    iterations=20,
+    iterations=10,
     epochs=4,
     fresh=False,
 )
-"""An agent for two cores: pictures of 32 × 32 pixels, half of the filters, few epochs from where the last one ended."""
+"""An agent for two cores: pictures of 32 × 32 pixels, half of the filters, half of the iterations, and few epochs, each
+from where the last one ended."""
 
 
 @dataclass(frozen=True)
