@@ -340,6 +340,8 @@ def without_overflow(value: Numbers, other: Numbers) -> Any:
 
     JAX does not warn of products that overflow, so its values, which may have 32 bits, are left alone.
     """
+    if type(value) is float and value <= 1e280:  # The usual case, which a step of a world should not wait for.
+        return value
     return np.minimum(value, 1e280) if namespace(value, other) is np else value
 
 

@@ -9,13 +9,13 @@ import pytest
 
 import wane
 from wane import report
-from wane.experiments import LEARNED, find
+from wane.experiments import LEARNED, NAMES, find
 from wane.files import checksum
 
 KEPT = Path(wane.__file__).parent / "results"
 
 
-@pytest.mark.parametrize("name", LEARNED)
+@pytest.mark.parametrize("name", NAMES)
 def test_kept_claims_follow_from_the_kept_tables(name):
     folder, experiment = KEPT / "paper" / name, find(name)
     record = json.loads((folder / "run.json").read_text("utf-8"))
@@ -23,10 +23,10 @@ def test_kept_claims_follow_from_the_kept_tables(name):
     tables = {table: pd.read_parquet(folder / f"{table}.parquet") for table in record["tables"]}
     claims = json.loads((folder / "claims.json").read_text("utf-8"))
     assert claims == experiment.findings(experiment.paper, tables)
-    assert "H200" in record["device"]
+    assert name not in LEARNED or "H200" in record["device"]
 
 
-@pytest.mark.parametrize("name", LEARNED)
+@pytest.mark.parametrize("name", NAMES)
 def test_kept_records_name_all_files_and_the_present_texts(name):
     folder, experiment = KEPT / "paper" / name, find(name)
     record = json.loads((folder / "run.json").read_text("utf-8"))
@@ -38,5 +38,5 @@ def test_kept_records_name_all_files_and_the_present_texts(name):
 
 def test_the_report_shows_them():
     runs = report.collect(KEPT)
-    assert [run.experiment for run in runs] == list(LEARNED)
+    assert [run.experiment for run in runs] == list(NAMES)
     assert not any(run.problems for run in runs)
