@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         successor_representation,
     )
     from wane.exact.solve import InaccurateSolve
+    from wane.explorer import explore
     from wane.mdp import MDP
     from wane.regrowth import EligibilityTrace, TimeElapsed, TotalTime
 
@@ -52,6 +53,7 @@ __all__ = [
     "evaluate",
     "exact",
     "experiments",
+    "explore",
     "first_occupancy_representation",
     "foraging",
     "from_lambda_representation",

@@ -1,4 +1,4 @@
-"""The command line: `wane list`, `run`, `reproduce`, `report`, `show`, `compare`, `evaluate`, `errata`.
+"""The command line: `wane list`, `run`, `reproduce`, `report`, `show`, `compare`, `evaluate`, `errata`, `explore`.
 
 Every command is a function whose parameters are its options. What is heavy to import is imported inside of the
 functions, so `wane --help` and `wane --version` answer at once. A mistake is told in one line: exit status 2 is for a
@@ -20,6 +20,7 @@ from rich.table import Table
 
 import wane
 from wane.experiments import FOLDERS, LEARNED, Scale, find, own
+from wane.explorer.command import explore
 from wane.names import UnknownName, unknown
 from wane.runs.arguments import parse, parse_call
 from wane.runs.errors import RunError, UsageError
@@ -339,6 +340,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "compare": compare,
     "evaluate": evaluate,
     "errata": errata,
+    "explore": explore,
 }
 
 

@@ -13,7 +13,9 @@ every value is checked. JAX arrays come back as NumPy arrays with the same value
 
 import dataclasses
 import inspect
+import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -23,6 +25,7 @@ from wane import depletion as depletions
 from wane import regrowth
 from wane.checks import is_traced
 from wane.depletion import Depletion
+from wane.files import read_json
 from wane.names import unknown
 from wane.worlds.observe import OBSERVATIONS
 from wane.worlds.world import World
@@ -64,6 +67,21 @@ def from_description(description: Any) -> World:
     _check_keys(description, "a world", dataclasses.fields(World))
     settings = {name: _READERS[name](value, name) for name, value in description.items()}
     return World(settings.pop("map"), **settings)
+
+
+def from_text(source: str | Path) -> World:
+    """Returns the world of a description in JSON: text, or the file of a `Path`.
+
+    Raises ValueError as `from_description` does and for text that is not JSON, and DamagedFile for such a file.
+    """
+    if isinstance(source, Path):
+        return from_description(read_json(source))
+    try:
+        description = json.loads(source)
+    except (ValueError, RecursionError) as error:
+        cure = "" if source.lstrip().startswith("{") else ": to read a file, pass its pathlib.Path"
+        raise ValueError(f"the description of a world is not JSON ({error}){cure}") from error
+    return from_description(description)
 
 
 def describe_depletion(depletion: Depletion) -> Description:

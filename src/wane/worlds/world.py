@@ -22,6 +22,7 @@ In both cases each step changes the memory of the visited site by `visit`, and t
     (0.0, False, False, [10.0, 5.0, 5.0])
 """
 
+import json
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
 from pathlib import Path
@@ -149,6 +150,26 @@ class World:
         from wane.worlds.draw import to_png
 
         return to_png(self.draw())
+
+    def to_json(self) -> str:
+        """Returns the settings as JSON text, from which `from_json` makes the same world.
+
+        Raises TypeError for a depletion or an observation of the user's own, which cannot be written down.
+        """
+        from wane.worlds.describe import describe
+
+        return json.dumps(describe(self), ensure_ascii=False)
+
+    @classmethod
+    def from_json(cls, source: str | Path) -> "World":
+        """Returns the world of a JSON text, or of a JSON file if `source` is a `Path`.
+
+        The text comes from `to_json` or from the explorer (`wane.explore`). Nothing in it is executed. Raises
+        ValueError for text that is not the description of a world, and DamagedFile for a file that holds no JSON.
+        """
+        from wane.worlds.describe import from_text
+
+        return from_text(source)
 
     @property
     def n_states(self) -> int:

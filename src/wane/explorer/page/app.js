@@ -1,0 +1,2 @@
+import { readState } from "./state.js"; 
+export const started = true;
