@@ -137,12 +137,22 @@ def composing(world: World, kind: str, belief: float | None) -> Any:
     return act
 
 
-def stays_of(world: World, episode: dict[str, Any]) -> list[list[int]]:
-    """Site, arrival, steps, and the steps of the marginal value theorem, for every stay of an episode."""
+def stays_of(world: World, episode: dict[str, Any]) -> list[list[int] | None]:
+    """For every stay its site, arrival, steps, and the steps of the marginal value theorem; None if rounding decides.
+
+    Who stays to the end receives just what the theorem compares with in the last step but one, which is a tie.
+    """
     table = foraging.table_from_rollout(world, [episode["cells"]], [episode["rewards"]])
     if not (table["site"] >= 0).any():
         return []
-    lam: Any = world.depletion
-    found = foraging.mvt_leaving_times(table, lam, discount=world.discount, form="corrected")
-    columns = found[["site", "arrival", "steps", "censored", "mvt_steps", "mvt_censored"]]
-    return [[int(value) for value in row] for row in columns.to_numpy()]
+    settings: Any = {"discount": world.discount, "form": "corrected"}
+    curve: Any = world.depletion
+    found = foraging.mvt_leaving_times(table, curve, **settings)
+    compared = foraging.marginal_values(table, curve, **settings)
+    total = np.abs(episode["rewards"]).sum()
+    size = compared["threshold"].abs() + total / np.maximum(world.discount ** compared["time"], 1e-300)
+    close = ((compared["next_reward"] - compared["threshold"]).abs() <= 1e-9 * size).groupby(compared["bout"]).any()
+    columns = found[["site", "arrival", "steps", "censored", "mvt_steps", "mvt_censored"]].to_numpy()
+    return [
+        None if close[bout] else [int(value) for value in row] for bout, row in zip(found["bout"], columns, strict=True)
+    ]

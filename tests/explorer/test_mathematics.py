@@ -53,10 +53,10 @@ def answers(calculator):
 def test_representations_and_values(answers):
     for question, world, answer in answers:
         policy, depletion = cases.policy_of(world, question["policy"]), world.depletion.at_sites(0)
-        # Rewards that grow back take the package long, so only the columns of the sites are compared.
+        # The package has entries of 1e-16 in place of 0. Rewards that grow back take the package long, so only the columns of the sites are compared.
         states = world.sites if isinstance(depletion, TimeElapsed) else np.arange(world.n_states)
         expected = cases.phi_of(world, policy, depletion, states)
-        assert np.allclose(np.array(answer["phi"])[:, states], expected, rtol=1e-9, atol=0), question
+        assert np.allclose(np.array(answer["phi"])[:, states], expected, rtol=1e-9, atol=1e-15), question
         assert close(answer["values"], cases.values_of(world, policy)), question
 
 
@@ -96,15 +96,13 @@ def test_leaving_times(answers):
         if isinstance(world.depletion, TimeElapsed):
             assert all(stay["rule"] is None for stay in answer["agent"]["stays"])
             continue
-        worth = world.depletion.worth(np.array([[0], [world.horizon]]))
-        if np.any(worth[0] == worth[1]):
-            continue  # A reward that never wears off ties with its own average, and rounding decides.
         shown = [
             [stay["site"], stay["arrival"], stay["steps"], stay["censored"], stay["rule"]["steps"], stay["rule"]["censored"]]
             for stay in answer["agent"]["stays"]
         ]
-        assert shown == cases.stays_of(world, answer["agent"]["episode"]), question
-        found += len(shown)
+        for stay, expected in zip(shown, cases.stays_of(world, answer["agent"]["episode"]), strict=True):
+            assert expected is None or stay == expected, question
+            found += expected is not None
     assert found > 100
 
 

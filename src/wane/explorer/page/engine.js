@@ -48,8 +48,8 @@ class Memory {
 }
 
 const chains = new Memory(4);
-const sitesKey = ({ sites }) => sites.map(({ cell }) => cell).join();
-const mapKey = ({ rows, columns, walls, slip, nActions, discount }) =>
+export const sitesKey = ({ sites }) => sites.map(({ cell }) => cell).join();
+export const mapKey = ({ rows, columns, walls, slip, nActions, discount }) =>
   [rows, columns, Array.from(walls).join(""), slip, nActions, discount].join();
 
 /** The tasks: each takes a message and returns its answer. */

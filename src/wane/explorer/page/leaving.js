@@ -40,7 +40,8 @@ function ruleSteps(stay, rewards, received, shrink, discount) {
   for (let elapsed = 0; ; elapsed++) {
     const t = arrival + elapsed, next = reward * shrink(stay.visits + elapsed - 1);
     const theta = threshold(average, soFar, t, horizon, discount), last = t + 1 === horizon;
-    const leaves = next < theta - ROUNDING * Math.abs(theta);
+    // R − R_t loses digits late in an episode. A difference that may be rounding is a tie, and no reason to leave.
+    const leaves = next < theta - ROUNDING * (Math.abs(theta) + Math.abs(average) / discount ** (t + 1));
     if (leaves || last) return { steps: elapsed + 1, censored: last && !leaves };
     const observed = elapsed + 1 < stay.steps;
     soFar = observed ? received[t + 1] : soFar + discount ** (t + 1) * next;

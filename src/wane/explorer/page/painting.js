@@ -1,0 +1,153 @@
+// Draws a world on a canvas: cells and their heat, rewards and what remains of them, agents and their trails.
+
+import { shade, theme } from "./colours.js";
+
+/** Fits a canvas to a width in CSS pixels, sharp on any screen. Returns its context and the side of a cell. */
+export function fit(canvas, { rows, columns }, width, mostHeight = Infinity) {
+  const side = Math.max(Math.min(width / columns, mostHeight / rows, 72), 2), ratio = window.devicePixelRatio || 1;
+  const [wide, high] = [Math.round(side * columns), Math.round(side * rows)];
+  if (canvas.width !== Math.round(wide * ratio) || canvas.height !== Math.round(high * ratio)) {
+    canvas.width = Math.round(wide * ratio);
+    canvas.height = Math.round(high * ratio);
+    canvas.style.width = `${wide}px`;
+    canvas.style.height = `${high}px`;
+  }
+  const context = canvas.getContext("2d");
+  context.setTransform(ratio, 0, 0, ratio, 0, 0);
+  return { context, side };
+}
+
+/** Returns the left upper corner of a cell in pixels. */
+const corner = (cell, columns, side) => [(cell % columns) * side, Math.floor(cell / columns) * side];
+
+/** Draws the cells. `heat` has a share from −1 to 1 for each cell, NaN for none, or is null. */
+export function drawCells(context, side, { rows, columns, walls }, heat = null) {
+  const colours = theme(), space = side > 14 ? 1 : side > 7 ? 0.5 : 0;
+  context.clearRect(0, 0, columns * side, rows * side);
+  for (let cell = 0; cell < rows * columns; cell++) {
+    const [x, y] = corner(cell, columns, side), share = heat ? heat[cell] : NaN;
+    context.fillStyle = walls[cell] ? colours.wall : Number.isNaN(share) ? colours.free : shade(colours, share);
+    context.beginPath();
+    context.roundRect(x + space / 2, y + space / 2, side - space, side - space, side > 14 ? side * 0.12 : 0);
+    context.fill();
+  }
+}
+
+/** Draws every reward as a disc: its area is what remains, the ring is what there was. */
+export function drawRewards(context, side, { columns, sites }, remaining, withNumbers) {
+  const colours = theme(), largest = Math.max(...sites.map(({ reward }) => Math.abs(reward)), 1e-9);
+  sites.forEach(({ cell, reward }, i) => {
+    const [x, y] = corner(cell, columns, side), middle = [x + side / 2, y + side / 2];
+    const radius = (amount) => side * 0.44 * Math.sqrt(Math.min(Math.abs(amount) / largest, 1.2)), left = remaining?.[i] ?? reward;
+    context.lineWidth = Math.max(side * 0.04, 1);
+    context.strokeStyle = reward < 0 ? colours.loss : colours.rewardEdge;
+    circle(context, middle, Math.max(radius(reward), side * 0.12));
+    context.setLineDash([side * 0.08, side * 0.06]);
+    context.stroke();
+    context.setLineDash([]);
+    if (radius(left) > 0.4) {
+      context.fillStyle = reward < 0 ? colours.loss : colours.reward;
+      circle(context, middle, Math.min(radius(left), side * 0.47));
+      context.fill();
+      if (side > 10) context.stroke();
+    }
+    if (withNumbers && side >= 30) label(context, amount(left), middle, side, radius(left) > side * 0.24, colours);
+  });
+}
+
+const amount = (value) => (Math.abs(value) >= 9.95 || Number.isInteger(value) ? String(Math.round(value)) : value.toFixed(1));
+
+function label(context, text, [x, y], side, inside, colours) {
+  context.font = `600 ${Math.max(Math.round(side * 0.26), 9)}px system-ui, sans-serif`;
+  context.textAlign = "center";
+  context.textBaseline = "middle";
+  context.lineWidth = 3;
+  context.lineJoin = "round";
+  context.strokeStyle = inside ? "#ffe9b8" : colours.halo;
+  context.fillStyle = inside ? "#3a2800" : colours.ink;
+  if (!inside) context.strokeText(text, x, y);
+  context.fillText(text, x, y);
+}
+
+function circle(context, [x, y], radius) {
+  context.beginPath();
+  context.arc(x, y, radius, 0, 2 * Math.PI);
+}
+
+/** Draws a flag where episodes start. */
+export function drawStart(context, side, { columns, start }) {
+  const [x, y] = corner(start, columns, side), colours = theme();
+  context.strokeStyle = colours.ink;
+  context.fillStyle = colours.ink;
+  context.lineWidth = Math.max(side * 0.06, 1);
+  context.beginPath();
+  context.moveTo(x + side * 0.2, y + side * 0.9);
+  context.lineTo(x + side * 0.2, y + side * 0.12);
+  context.stroke();
+  context.beginPath();
+  context.moveTo(x + side * 0.2, y + side * 0.12);
+  context.lineTo(x + side * 0.58, y + side * 0.27);
+  context.lineTo(x + side * 0.2, y + side * 0.42);
+  context.fill();
+}
+
+/** Draws a frame around a cell: the one that is looked from, the one under the pointer. */
+export function drawFrame(context, side, columns, cell, strong) {
+  const [x, y] = corner(cell, columns, side), colours = theme();
+  for (const [colour, width] of [[colours.halo, strong ? 5 : 3], [colours.ink, strong ? 2.5 : 1]]) {
+    context.strokeStyle = colour;
+    context.lineWidth = width;
+    context.beginPath();
+    context.roundRect(x + 1.5, y + 1.5, side - 3, side - 3, side * 0.12);
+    context.stroke();
+  }
+}
+
+/** Returns where an agent is at a time between steps, in cells: [column, row]. */
+export function position(cells, columns, time) {
+  const last = cells.length - 1, at = Math.min(Math.floor(time), last), next = Math.min(at + 1, last);
+  const share = time >= last ? 0 : time - at, eased = share * share * (3 - 2 * share);
+  const between = (one, other) => one + (other - one) * eased;
+  return [
+    between(cells[at] % columns, cells[next] % columns),
+    between(Math.floor(cells[at] / columns), Math.floor(cells[next] / columns)),
+  ];
+}
+
+/** Draws the way that an agent has come, the last steps strongest. `shift` keeps the trails of several apart. */
+export function drawTrail(context, side, columns, cells, time, colour, shift) {
+  const steps = Math.min(Math.floor(time), cells.length - 1), first = Math.max(0, steps - 60);
+  const point = (cell) => [(cell % columns + 0.5 + shift) * side, (Math.floor(cell / columns) + 0.5 + shift) * side];
+  context.strokeStyle = colour;
+  context.lineWidth = Math.max(side * 0.07, 1.2);
+  context.lineCap = "round";
+  for (let step = first; step < steps; step++) {
+    if (cells[step] === cells[step + 1]) continue;
+    context.globalAlpha = 0.15 + 0.6 * ((step - first + 1) / (steps - first));
+    context.beginPath();
+    context.moveTo(...point(cells[step]));
+    context.lineTo(...point(cells[step + 1]));
+    context.stroke();
+  }
+  context.globalAlpha = 1;
+}
+
+/** Draws an agent: a circle, a square or a diamond, so that colours are not needed to tell them apart. */
+export function drawAgent(context, side, [column, row], shape, colour, scale = 1, shift = 0) {
+  const x = (column + 0.5 + shift) * side, y = (row + 0.5 + shift) * side, r = side * 0.24 * scale;
+  context.fillStyle = colour;
+  context.strokeStyle = theme().halo;
+  context.lineWidth = Math.max(side * 0.06, 1.5);
+  context.beginPath();
+  if (shape === 0) context.arc(x, y, r, 0, 2 * Math.PI);
+  if (shape === 1) context.rect(x - r * 0.88, y - r * 0.88, r * 1.76, r * 1.76);
+  if (shape === 2) {
+    context.moveTo(x, y - r * 1.22);
+    context.lineTo(x + r * 1.22, y);
+    context.lineTo(x, y + r * 1.22);
+    context.lineTo(x - r * 1.22, y);
+    context.closePath();
+  }
+  context.fill();
+  context.stroke();
+}
