@@ -1,11 +1,9 @@
 // The foragers: what they believe, how they fare, and when they leave.
 
-import { timeChart } from "./charts.js";
+import { svg, timeChart } from "./charts.js";
 import { format, theme } from "./colours.js";
 import { byId, element, slider } from "./controls.js";
-import { svg } from "./charts.js";
-import { letter } from "./mapview.js";
-import { drawAgent, drawCells, drawRewards, drawStart, drawTrail, fit, position } from "./painting.js";
+import { drawAgent, drawCells, drawRewards, drawStart, drawTrail, fit, letter, position } from "./painting.js";
 
 const KINDS = [
   ["paths", "combines the paths to each reward"],
@@ -73,25 +71,27 @@ export class AgentsView {
     const menu = element("select", { "aria-label": `How forager ${i + 1} decides` }, ...KINDS.map(([value, textContent]) => element("option", { value, textContent })));
     menu.value = kind;
     menu.addEventListener("change", () => this.#set(i, { kind: menu.value }, true));
-    const remove = element("button", { type: "button", textContent: "Remove", "aria-label": `Remove forager ${i + 1}` });
+    const remove = element("button", { type: "button", textContent: "×", title: "Remove", "aria-label": `Remove forager ${i + 1}` });
     remove.addEventListener("click", () => {
       this.store.change({ view: { agents: this.store.view.agents.filter((_, j) => j !== i) } });
       this.store.commit();
     });
-    const follow = element("button", { type: "button", className: "follow", textContent: "Show its rewards on the map" });
+    const follow = element("button", { type: "button", textContent: "Follow", title: "Show what is left for this forager on the large map" });
     follow.addEventListener("click", () => { this.followed = i; this.update(); this.onFollow?.(); });
     const belief = this.#belief(i), score = element("dl", { className: "score" });
     const mark = svg("svg", { viewBox: "0 0 16 16", "aria-hidden": "true" }, svg("path", { d: SHAPES[i] }));
-    const box = element("article", { className: `agent agent-${i}`, "aria-label": name },
-      element("h3", {}, mark, name, remove), menu, ...(kind === "best" ? [] : [belief.box]), canvas, score, follow);
-    return { box, canvas, score, follow, kind, setBelief: belief.set, base: document.createElement("canvas"), shown: null };
+    const head = element("h3", {}, mark, element("span", { className: "name", textContent: name }), follow, remove);
+    const words = element("div", { className: "words" }, head, menu, ...(kind === "best" ? [] : [belief.box]), score);
+    const picture = element("div", { className: "picture" }, canvas);
+    const box = element("article", { className: `agent agent-${i}`, "aria-label": name }, picture, words);
+    return { box, canvas, picture, score, follow, kind, setBelief: belief.set, base: document.createElement("canvas"), shown: null };
   }
 
   /** Makes the slider of a belief, with a box to tick for the truth. */
   #belief(i) {
     const knows = element("input", { type: "checkbox" });
     const range = slider({
-      label: "believes λ̂ =", low: 0, high: 1, step: 0.01, value: 0.5,
+      label: "or believes λ̂ =", low: 0, high: 1, step: 0.01, value: 0.5,
       onInput: (value) => this.#set(i, { belief: value }, false),
       onDone: () => this.store.commit(),
     });
@@ -101,31 +101,43 @@ export class AgentsView {
       range.hidden = belief === null;
       if (belief !== null) range.set(belief);
     };
-    return { box: element("div", {}, element("label", { className: "check" }, knows, "knows the truth"), range), set };
+    return { box: element("div", { className: "belief" }, element("label", { className: "check" }, knows, "knows the truth"), range), set };
   }
 
   /** Takes over new episodes: charts, table and pictures. Returns how many steps the longest one has. */
   refresh() {
-    const { world, results } = this.store, known = this.cards.map((_, i) => this.episode(i));
+    const { world } = this.store, best = this.store.fresh("best"), known = this.cards.map((_, i) => this.episode(i));
     const cellOf = (grid) => (state) => grid[state], cells = [...world.walls.keys()].filter((cell) => !world.walls[cell]);
     this.cards.forEach((card, i) => {
       const fits = known[i] && known[i].episode.cells.every((state) => state < cells.length);
       card.shown = fits ? { ...known[i].episode, cells: known[i].episode.cells.map(cellOf(cells)), columns: world.columns } : null;
-      this.#base(card);
     });
+    this.redraw();
     const steps = Math.max(0, ...this.cards.map(({ shown }) => shown?.actions.length ?? 0));
-    this.#charts(results.best, steps);
-    this.#table(known, results.best);
-    this.#best(results.best);
+    this.#charts(best, steps);
+    this.#table(known, best);
     this.step = null;
     return steps;
   }
 
   #base(card) {
-    const { world } = this.store, width = card.box.clientWidth ? card.box.clientWidth - 26 : 150;
-    const { side } = fit(card.canvas, world, width, 150);
-    card.side = side;
+    const { world } = this.store;
+    card.box.classList.toggle("wide", world.columns > 2 * world.rows);
+    const { side } = fit(card.canvas, world, card.picture.clientWidth || 120, 170);
+    Object.assign(card, { side, drawn: world.walls });
     drawCells(fit(card.base, world, side * world.columns).context, side, world);
+  }
+
+  /** Draws the small maps anew, after a change of the map. */
+  redraw() {
+    this.#best(this.store.fresh("best"));
+    const { walls } = this.store.world;
+    this.cards.filter((card) => card.drawn !== walls).forEach((card) => this.#base(card));
+  }
+
+  /** Forgets what was drawn: after a change of colours or sizes. */
+  forget() {
+    this.cards.forEach((card) => { card.drawn = null; });
   }
 
   #charts(best, steps) {
@@ -136,14 +148,13 @@ export class AgentsView {
     const returns = shown.map(({ each, style }) => ({ values: extend(each.returns), style }));
     const left = shown.map(({ each, style }) => ({ values: extend(each.remaining.map(sum)), style }));
     const lost = optimal.length ? returns.map(({ values, style }) => ({ values: values.map((value, t) => optimal[0].values[Math.min(t, optimal[0].values.length - 1)] - value), style })) : [];
-    const wanted = [["Return so far (dotted: the best)", [...returns, ...optimal]], ["What is left of all rewards", left], ["Lost against the best, so far", lost]];
+    const wanted = [["Return so far (dotted: the best)", [...returns, ...optimal]], ["What is left of all rewards", left], ["Behind the best, so far", lost]];
     const places = wanted.filter(([, lines]) => lines.length).map(([title, lines]) => {
-      const place = element("div", { className: "chart" });
-      return { place, show: timeChart(place, title, lines, Math.max(steps, 1)) };
+      return { place: element("div", { className: "chart" }), title, lines };
     });
-    byId("charts").replaceChildren(...places.map(({ place }) => place));
     byId("charts-card").hidden = !places.length;
-    this.charts = places.map(({ show }) => show);
+    byId("charts").replaceChildren(...places.map(({ place }) => place));
+    this.charts = places.map(({ place, title, lines }) => timeChart(place, title, lines, Math.max(steps, 1)));
   }
 
   /** Fills the table of stays: the steps of each, and those of the marginal value theorem in brackets. */
@@ -160,12 +171,16 @@ export class AgentsView {
     }));
   }
 
+  /** Says what the best possible return is, or why it is not known. */
   #best(best) {
-    const { world, results } = this.store, growsBack = world.depletion.kind === "TimeElapsed";
-    const many = world.sites.length ? "The best possible return is not computed here: there are too many combinations of visits." : "";
-    const none = growsBack ? "For rewards that grow back, this page does not compute the best possible return; world.optimum() in Python encloses it." : many;
-    const error = best && best.error > 1e-5 ? `, exact to ${format(best.error)}` : "";
-    byId("best-text").textContent = best ? `Best possible return from the start: ${format(best.value)}${world.slip ? " on average" : ""}${error}.` : results.agents ? none : "";
+    const { world } = this.store, error = best && best.error > 1e-5 ? `, exact to ${format(best.error)}` : "";
+    let words = "The best possible return is not computed here: there are too many combinations of visits.";
+    if (world.depletion.kind === "TimeElapsed") {
+      words = "For rewards that grow back this page does not know the best possible return; world.optimum() in Python encloses it.";
+    }
+    if (best) words = `Best possible return from the start: ${format(best.value)}${world.slip ? " on average" : ""}${error}.`;
+    else if (this.store.isWaiting("best")) words = "Looking for the best possible return …";
+    byId("best-text").textContent = world.sites.length ? words : "There is no reward yet: choose the tool “Reward” and click on the map.";
   }
 
   /** Shows a time in the cards and charts. Texts change only with whole steps. */
@@ -188,12 +203,12 @@ export class AgentsView {
   }
 
   #score({ score, canvas }, i, { returns }, step, remaining) {
-    const { best } = this.store.results, at = Math.min(step, returns.length - 1), own = returns[at];
+    const best = this.store.fresh("best"), at = Math.min(step, returns.length - 1), own = returns[at];
     const optimal = best?.episode.returns, left = remaining.reduce((total, value) => total + value, 0);
-    const rows = [["return", format(own)], ["left to take", format(left)]];
-    if (optimal) rows.push(["lost so far", format(optimal[Math.min(step, optimal.length - 1)] - own)]);
-    rows.push(["in the end", format(returns[returns.length - 1])]);
-    score.replaceChildren(...rows.flatMap(([dt, dd]) => [element("dt", { textContent: dt }), element("dd", { textContent: dd })]));
+    const rows = [["return", format(own)], ["left", format(left)]];
+    if (optimal) rows.push(["behind best", format(optimal[Math.min(step, optimal.length - 1)] - own)]);
+    rows.push(["at the end", format(returns[returns.length - 1])]);
+    score.replaceChildren(...rows.map(([dt, dd]) => element("div", {}, element("dt", { textContent: dt }), element("dd", { textContent: dd }))));
     canvas.setAttribute("aria-label", `Map of forager ${i + 1} at step ${step}: return ${format(own)}`);
   }
 }

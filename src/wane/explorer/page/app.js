@@ -7,7 +7,8 @@ import { byId, fillMenu, freshDepletion, PARAMETERS, RULES, slider } from "./con
 import { Depletion } from "./depletion.js";
 import { emptyWorld } from "./editing.js";
 import { Guide } from "./guide.js";
-import { letter, MapView } from "./mapview.js";
+import { MapView } from "./mapview.js";
+import { letter } from "./painting.js";
 import { Playback } from "./playback.js";
 import { decodeLink, describeWorld, encodeLink, readState, readWorld, Refused } from "./state.js";
 import { Store } from "./store.js";
@@ -30,6 +31,7 @@ class App {
     this.#connect();
     this.store.listen((what) => this.#hear(what));
     this.store.load(this.store.state);
+    this.#showHistory();
   }
 
   /** Returns the state to begin with: that of the address, or that of the file. */
@@ -45,9 +47,14 @@ class App {
     }
   }
 
-  /** Says in a sentence what was wrong. An empty sentence takes it back. */
+  /** Says in a sentence what was wrong with a link or a file. The next change of the world takes it back. */
   complain(sentence) {
-    byId("message").textContent = sentence;
+    this.refusal = sentence;
+    this.#say(sentence);
+  }
+
+  #say(sentence) {
+    if (byId("message").textContent !== sentence) byId("message").textContent = sentence;
     byId("message").hidden = !sentence;
   }
 
@@ -76,20 +83,31 @@ class App {
     if (what === "history") this.#remember();
     if (what === "loaded") this.map.selected = this.map.target = this.map.hover = this.map.cursor = null;
     if (what === "state") this.#showState();
-    if (what === "agents" || what === "best" || what === "state") {
+    if (what === "state") this.agents.redraw();
+    if (what === "agents" || what === "best" || what === "loaded") {
       this.playback.setEnd(this.agents.refresh());
       this.#begin();
     }
     if (what !== "agents" && what !== "best" && what !== "history") {
       this.map.redraw();
-      this.#showCurve();
+      this.#say(this.refusal || this.#warning());
+      this.#soon();
     }
+  }
+
+  /** Draws the small charts beside the map with the next frame, however often they changed until then. */
+  #soon() {
+    cancelAnimationFrame(this.frame);
+    this.frame = requestAnimationFrame(() => {
+      this.#showWorths();
+      this.#showCurve();
+    });
   }
 
   /** Keeps the state in the address, so that a reload shows the same, and the buttons of the history right. */
   #remember() {
-    byId("undo").disabled = !this.store.history.canUndo;
-    byId("redo").disabled = !this.store.history.canRedo;
+    this.refusal = "";
+    this.#showHistory();
     clearTimeout(this.later);
     this.later = setTimeout(() => {
       try {
@@ -98,6 +116,11 @@ class App {
         // A page inside of a notebook has no address of its own.
       }
     }, 400);
+  }
+
+  #showHistory() {
+    byId("undo").disabled = !this.store.history.canUndo;
+    byId("redo").disabled = !this.store.history.canRedo;
   }
 
   /** Brings all controls in line with the state. */
@@ -116,12 +139,11 @@ class App {
       nothing: "The map shows only what there is.",
     };
     byId("look-text").textContent = texts[view.show];
-    this.complain(this.#warning(world));
   }
 
   /** Returns a sentence if no reward can be reached, or an empty text. */
-  #warning(world) {
-    const { look } = this.store, grid = look?.grid, start = grid?.number[world.start] ?? -1;
+  #warning() {
+    const { look, world } = this.store, grid = look?.grid, start = grid?.number[world.start] ?? -1;
     if (!world.sites.length || start < 0 || grid.columns !== world.columns) return "";
     const steps = grid.distances(start), reached = world.sites.some(({ cell }) => steps[grid.number[cell]] < Infinity);
     return reached ? "" : "No reward can be reached from the start: open a wall, or move the flag or a reward.";
@@ -140,9 +162,13 @@ class App {
       made.set(Array.isArray(value) ? value[0] : value);
       if (Array.isArray(value) && value.length > 1) made.querySelector("output").value = `${value.map(format).join(", ")} by reward`;
     }
-    const depletion = new Depletion(world.depletion), memory = { visits: 1, steps: 1 };
+  }
+
+  /** Shows what the first visits are worth, or how a reward grows back after one visit. */
+  #showWorths() {
+    const depletion = new Depletion(this.store.world.depletion);
     const visits = Array.from({ length: 8 }, (_, n) => depletion.worth(0, { visits: n, steps: 1 }));
-    const waits = Array.from({ length: 8 }, (_, n) => depletion.worth(0, { ...memory, steps: n + 1 }));
+    const waits = Array.from({ length: 8 }, (_, n) => depletion.worth(0, { visits: 1, steps: n + 1 }));
     if (depletion.growsBack) barChart(byId("worths"), "Worth after one visit, by steps away", waits, waits.map((_, n) => String(n + 1)));
     else barChart(byId("worths"), "Worth of each visit, one after the other", visits, visits.map((_, n) => `${n + 1}.`));
   }
@@ -191,7 +217,7 @@ class App {
       this.sliders[name] = slider({ ...how, value: how.low, onInput: (value) => store.change({ world: { [name]: value } }), onDone: () => store.commit() });
     }
     byId("rules").replaceChildren(...Object.values(this.sliders));
-    this.map.onPoint = () => this.#showCurve();
+    this.map.onPoint = () => this.#soon();
     this.agents.onFollow = () => this.map.draw();
     this.#connectWindow();
   }
@@ -219,8 +245,11 @@ class App {
   }
 
   #repaint() {
+    this.map.measure();
     this.map.redraw();
+    this.agents.forget();
     this.playback.setEnd(this.agents.refresh());
+    this.#soon();
   }
 
   #key(event) {

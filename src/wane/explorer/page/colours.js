@@ -3,7 +3,7 @@
 
 const THEMES = {
   light: {
-    free: "#f1eee7", wall: "#41464f", ink: "#1d2026", quiet: "#565c65", paper: "#faf8f4", reward: "#e69f00", rewardEdge: "#6b4a00",
+    free: "#f1eee7", wall: "#4d525d", ink: "#1d2026", quiet: "#565c65", paper: "#faf8f4", reward: "#e69f00", rewardEdge: "#6b4a00",
     loss: "#8a8f98", agents: ["#00639c", "#b94f00", "#00775a"], best: "#5b6069", halo: "#ffffff",
     up: ["#f3f0f8", "#d6c8ea", "#ac8bd3", "#7b4fb0", "#4b2182"],
     down: ["#f3f0f8", "#bfe0dc", "#7cbdb6", "#388e87", "#0a5751"],
@@ -24,10 +24,18 @@ export function theme() {
 const parse = (hex) => [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16));
 
 /** Returns the colour at a share of a ramp, from 0 to 1. */
-export function ramp(stops, share) {
-  const place = Math.min(Math.max(share, 0), 1) * (stops.length - 1), at = Math.min(Math.floor(place), stops.length - 2);
+function mix(stops, share) {
+  const place = share * (stops.length - 1), at = Math.min(Math.floor(place), stops.length - 2);
   const [low, high] = [parse(stops[at]), parse(stops[at + 1])];
   return `rgb(${low.map((value, i) => Math.round(value + (high[i] - value) * (place - at))).join(" ")})`;
+}
+
+const tables = new Map();
+
+/** Returns the same from a table of 256 colours, which is made once: maps ask for hundreds of them at a time. */
+export function ramp(stops, share) {
+  if (!tables.has(stops)) tables.set(stops, Array.from({ length: 256 }, (_, i) => mix(stops, i / 255)));
+  return tables.get(stops)[Math.round(Math.min(Math.max(share, 0), 1) * 255)];
 }
 
 /**
@@ -50,10 +58,14 @@ export function shade(colours, share) {
   return share >= 0 ? ramp(colours.up, share) : ramp(colours.down, -share);
 }
 
+const RAISED = { "-": "⁻", 0: "⁰", 1: "¹", 2: "²", 3: "³", 4: "⁴", 5: "⁵", 6: "⁶", 7: "⁷", 8: "⁸", 9: "⁹" };
+
 /** Returns a number as short text. */
 export function format(value) {
   if (!Number.isFinite(value)) return "–";
   const size = Math.abs(value);
-  if (size !== 0 && (size < 0.001 || size >= 1e5)) return value.toExponential(2).replace("e", " e");
-  return String(Number(value.toPrecision(4)));
+  if (size < 1e-12) return "0";
+  if (size >= 0.001 && size < 1e5) return String(Number(value.toPrecision(4))).replace("-", "−");
+  const [digits, power] = value.toExponential(1).split("e");
+  return `${digits.replace("-", "−")}·10${Array.from(power.replace("+", ""), (sign) => RAISED[sign]).join("")}`;
 }

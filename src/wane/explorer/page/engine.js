@@ -77,7 +77,7 @@ export const TASKS = {
   agents({ world, agents, seed }) {
     const problem = makeProblem(world);
     return agents.map(({ kind, belief }) => {
-      if (kind === "best") return null;
+      if (kind === "best" || !problem.sites.length) return null;
       const known = chains.get([mapKey(world), sitesKey(world), kind].join("|"), () => knownChains(kind, problem));
       const believed = belief === null ? problem.depletion : new Depletion({ kind: "Geometric", lam: belief });
       const episode = play(problem, composed(known, believed, problem.grid), seed);

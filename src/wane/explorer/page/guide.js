@@ -26,6 +26,7 @@ export class Guide {
     this.at = at;
     this.page.open(readState(state));
     byId("tour").hidden = false;
+    document.body.classList.add("touring");
     byId("tour-count").textContent = `Step ${at + 1} of ${STEPS.length}`;
     byId("tour-title").textContent = title;
     byId("tour-text").replaceChildren(...text.map((words) => element("p", { textContent: words })));
@@ -34,6 +35,7 @@ export class Guide {
     if (open) byId(open).open = true;
     this.#light(point);
     byId("tour-title").focus({ preventScroll: true });
+    if (byId("tour").getBoundingClientRect().top < 0) byId("tour").scrollIntoView();
     if (play) this.page.playSoon();
   }
 
@@ -46,6 +48,7 @@ export class Guide {
     this.at = null;
     this.#light(null);
     byId("tour").hidden = true;
+    document.body.classList.remove("touring");
     byId("tour-start").focus();
   }
 }

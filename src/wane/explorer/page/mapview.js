@@ -3,10 +3,10 @@
 import { format, makeScale, ramp, theme } from "./colours.js";
 import { byId } from "./controls.js";
 import { erase, line, moveReward, moveStart, putReward, putWall } from "./editing.js";
-import { drawAgent, drawCells, drawFrame, drawRewards, drawStart, drawTrail, fit, position } from "./painting.js";
+import { drawAgent, drawCells, drawFrame, drawRewards, drawStart, drawTrail, fit, letter, position } from "./painting.js";
 
 const HINTS = {
-  look: "Click a cell to look from it. Drag the flag or a reward to move it.",
+  look: "Click a cell to look from it. Drag the flag or a reward to move them.",
   wall: "Paint walls. The start cannot become a wall.",
   erase: "Wipe walls and rewards away.",
   reward: "Click a free cell to drop a reward, or a reward to change its size.",
@@ -16,14 +16,12 @@ const KEYS = { l: "look", w: "wall", e: "erase", r: "reward", s: "start" };
 const ARROWS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
 const NAMES = { visits: "visits from the framed cell", values: "value", nothing: "" };
 
-/** Returns the letter of a reward, by which the page speaks of it. */
-export const letter = (i) => (i < 26 ? String.fromCharCode(65 + i) : `#${i + 1}`);
-
 /** The large map. `walkers()` returns the agents to draw: {cells, remaining, shape, colour, followed}. */
 export class MapView {
   constructor(store, walkers) {
     Object.assign(this, { store, walkers, canvas: byId("map"), base: document.createElement("canvas"), time: 0 });
     Object.assign(this, { tool: "look", hover: null, cursor: null, target: null, selected: null, stroke: null });
+    this.measure();
     this.#listen();
     this.useTool("look");
   }
@@ -169,15 +167,19 @@ export class MapView {
     const site = world.sites.findIndex((each) => each.cell === cell), state = look?.grid.number[cell] ?? -1;
     const parts = [`Cell ${place(cell)}${world.walls[cell] ? ", a wall" : ""}${cell === world.start ? ", the start" : ""}`];
     if (site >= 0) parts.push(`reward ${letter(site)} of ${format(world.sites[site].reward)}`);
-    if (state >= 0 && look.visits) parts.push(`Φ from ${place(view.cell)} = ${format(look.visits[state])}`);
-    if (state >= 0 && look.values) parts.push(`value ${format(look.values[state])}`);
+    if (state >= 0 && view.show === "visits" && look.visits) parts.push(`Φ from ${place(view.cell)} = ${format(look.visits[state])}`);
+    if (state >= 0 && view.show !== "nothing" && look.values) parts.push(`value ${format(look.values[state])}`);
     byId("readout").textContent = parts.join(" · ");
+  }
+
+  /** Measures how large the map may be. To ask for it at every change would make the browser lay out the page. */
+  measure() {
+    this.room = { width: this.canvas.parentElement.clientWidth, height: Math.max(window.innerHeight * 0.58, 300) };
   }
 
   /** Draws the cells anew: after a change of the world, of the colours or of the size. */
   redraw() {
-    const { world, view, look } = this.store, width = this.canvas.parentElement.clientWidth;
-    const { side } = fit(this.canvas, world, width, Math.max(window.innerHeight * 0.66, 280));
+    const { world, view, look } = this.store, { side } = fit(this.canvas, world, this.room.width, this.room.height);
     this.side = side;
     const numbers = look && view.show !== "nothing" ? look[view.show] : null, scale = numbers && makeScale(numbers);
     const heat = scale && Float64Array.from(world.walls, (_, cell) => {
@@ -185,12 +187,12 @@ export class MapView {
       return state < 0 ? NaN : scale.share(numbers[state]);
     });
     drawCells(fit(this.base, world, side * world.columns).context, side, world, heat);
-    this.#legend(scale, view);
+    this.#legend(scale, view, numbers?.some(Number.isNaN));
     this.tell();
     this.draw();
   }
 
-  #legend(scale, { show }) {
+  #legend(scale, { show }, partial) {
     byId("legend").hidden = !scale;
     if (!scale) return;
     const context = byId("ramp").getContext("2d"), colours = theme(), negative = scale.low < 0, most = Math.max(scale.high, -scale.low);
@@ -201,7 +203,7 @@ export class MapView {
     }
     byId("ramp-low").textContent = format(scale.low);
     byId("ramp-high").textContent = format(scale.high);
-    byId("ramp-name").textContent = `${NAMES[show]}${scale.logarithmic ? " (logarithmic)" : ""}`;
+    byId("ramp-name").textContent = `${NAMES[show]}${scale.logarithmic ? " (logarithmic)" : ""}${partial ? ", rewarded cells only" : ""}`;
   }
 
   /** Draws everything that moves on top of the cells. */

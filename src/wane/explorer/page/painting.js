@@ -51,11 +51,27 @@ export function drawRewards(context, side, { columns, sites }, remaining, withNu
       context.fill();
       if (side > 10) context.stroke();
     }
+    if (withNumbers && side >= 24) drawLetter(context, letter(i), x, y, side, colours);
     if (withNumbers && side >= 30) label(context, amount(left), middle, side, radius(left) > side * 0.24, colours);
   });
 }
 
 const amount = (value) => (Math.abs(value) >= 9.95 || Number.isInteger(value) ? String(Math.round(value)) : value.toFixed(1));
+
+/** Returns the letter of a reward, by which the page speaks of it. */
+export const letter = (i) => (i < 26 ? String.fromCharCode(65 + i) : `#${i + 1}`);
+
+function drawLetter(context, text, x, y, side, colours) {
+  context.font = `600 ${Math.max(Math.round(side * 0.2), 8)}px system-ui, sans-serif`;
+  context.textAlign = "right";
+  context.textBaseline = "top";
+  context.lineWidth = 2.5;
+  context.lineJoin = "round";
+  context.strokeStyle = colours.halo;
+  context.fillStyle = colours.ink;
+  context.strokeText(text, x + side * 0.94, y + side * 0.06);
+  context.fillText(text, x + side * 0.94, y + side * 0.06);
+}
 
 function label(context, text, [x, y], side, inside, colours) {
   context.font = `600 ${Math.max(Math.round(side * 0.26), 9)}px system-ui, sans-serif`;

@@ -13,6 +13,7 @@ export class Store {
     this.state = state;
     this.results = { field: null, paid: null, agents: null, best: null };
     this.keys = {};
+    this.answered = {};
     this.lanes = Object.fromEntries(["field", "paid", "agents", "best"].map((name) => [name, new Lane()]));
     this.listeners = [];
     this.history = new History(this.#text());
@@ -95,11 +96,22 @@ export class Store {
     this.#look();
   }
 
+  /** Whether the answer to a task that belongs to the present state is still to come. */
+  isWaiting(task) {
+    return this.keys[task] !== this.answered[task];
+  }
+
+  /** Returns the answer to a task, or null if it does not belong to the present state. */
+  fresh(task) {
+    return this.isWaiting(task) ? null : this.results[task];
+  }
+
   #ask(task, key, message, context) {
     if (this.keys[task] === key) return;
     this.keys[task] = key;
     const asked = this.changed;
     this.lanes[task].ask(task, message, (result) => {
+      this.answered[task] = key;
       this.results[task] = result && { ...(Array.isArray(result) ? { played: result } : result), ...context() };
       if (task === "field" || task === "paid") this.#look();
       if (task === "field" && asked !== undefined) this.timings.map.push(performance.now() - asked);

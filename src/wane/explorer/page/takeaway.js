@@ -25,13 +25,13 @@ export function connectTakeaway(page) {
 const readFile = (file) => (file.size > 1e6 ? "" : file.text());
 
 /** Opens the text of a JSON file, or says why not. */
-export function openText(text, { open, complain }) {
+export function openText(text, page) {
   try {
-    open(readText(text));
+    page.open(readText(text));
     byId("done").textContent = "The world is open.";
   } catch (error) {
     if (!(error instanceof Refused)) throw error;
-    complain(error.message);
+    page.complain(error.message);
   }
 }
 

@@ -26,7 +26,7 @@ export const STEPS = [
     title: "Two ends of one idea",
     text: [
       "The colours show how many visits a wanderer who starts in the framed cell will pay to each cell, soon ones counting more. Point at any cell to see its number.",
-      "With λ = 1 every visit counts: this is the successor representation. With λ = 0 only the first visit counts: the first-occupancy representation. Drag λ from end to end. The curve below the map shows all that lies between.",
+      "With λ = 1 every visit counts: this is the successor representation. With λ = 0 only the first visit counts: the first-occupancy representation. Drag λ from end to end. The curve under “Look inside” shows all that lies between.",
     ],
     point: "look",
     state: {
@@ -38,7 +38,7 @@ export const STEPS = [
     title: "Why the wrong λ loses",
     text: [
       "Three foragers start together. One believes that a reward is gone after one visit (λ̂ = 0), one knows the truth (½), one believes that it lasts for ever (λ̂ = 1).",
-      "Press Play. The chart “lost against the best” shows what a wrong belief costs. Who is worse off, the pessimist or the optimist? Change the true λ and look again.",
+      "Press Play. The chart “Behind the best” shows what a wrong belief costs. Who is worse off, the pessimist or the optimist? Change the true λ and look again.",
     ],
     point: "foragers",
     play: true,
