@@ -7,7 +7,7 @@ BIN  := $(VENV)/bin
 export JAX_COMPILATION_CACHE_DIR ?= $(CURDIR)/.cache/jax
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: run test check quick fuzz lint types layers browser docs bench clean
+.PHONY: run test check quick fuzz lint lint-js types layers browser docs bench clean
 
 run: $(VENV)/.run
 	@$(BIN)/wane reproduce --tabular --out out
@@ -35,6 +35,13 @@ lint: $(VENV)/.dev
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 
+# Checks the explorer's JavaScript. It needs Node and npm, which nothing else does, so `make test` leaves it out.
+ESLINT := .cache/eslint
+lint-js:
+	@npm install --silent --no-audit --no-fund --prefix $(ESLINT) eslint @eslint/js globals
+	@cp eslint.config.mjs $(ESLINT)/
+	@$(ESLINT)/node_modules/.bin/eslint --config $(ESLINT)/eslint.config.mjs src/wane/explorer/page
+
 types: $(VENV)/.dev
 	@$(BIN)/basedpyright
 
@@ -53,6 +60,7 @@ bench: $(VENV)/.bench
 	@$(BIN)/python benchmarks/forward_backward.py
 	@$(BIN)/python benchmarks/features.py
 	@$(BIN)/python benchmarks/a2c.py
+	@$(BIN)/python benchmarks/explorer.py
 
 ifdef PYTHON
 ifneq ($(shell cat $(VENV)/.python 2>/dev/null),$(PYTHON))

@@ -22,7 +22,6 @@ HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent / "tests"))
 
 from report import chromium  # noqa: E402
-
 from wane import explore  # noqa: E402
 
 MARKS = "<!-- written by explorer.py -->", "<!-- end of explorer.py -->"
@@ -30,7 +29,8 @@ MARKS = "<!-- written by explorer.py -->", "<!-- end of explorer.py -->"
 TOOLS = """() => {
   const { app } = wane.app, { store } = app, { emptyWorld, putReward, putWall } = wane.editing;
   const frame = () => new Promise((done) => requestAnimationFrame(done));
-  const settled = async () => { do await frame(); while (Object.keys(store.keys).some((task) => store.isWaiting(task))); };
+  const waiting = () => Object.keys(store.keys).some((task) => store.isWaiting(task));
+  const settled = async () => { do await frame(); while (waiting()); };
   const open = async (side, depletion) => {
     let world = { ...emptyWorld(side, side, store.world), depletion };
     [[2, 2, 10], [2, side - 1, 5], [side - 1, 2, 5]].forEach(([row, column, size]) => {
@@ -90,7 +90,8 @@ FRAMES = """async () => {
   await new Promise((done) => setTimeout(done, 10_000));
   app.playback.pause();
   const frames = app.playback.frames.slice(1);
-  return { share: frames.filter((ms) => ms > 20).length / frames.length, rate: 1000 * frames.length / frames.reduce((a, b) => a + b, 0) };
+  const late = frames.filter((ms) => ms > 20).length, total = frames.reduce((sum, ms) => sum + ms, 0);
+  return { share: late / frames.length, rate: 1000 * frames.length / total };
 }"""
 
 
@@ -106,7 +107,10 @@ def measure() -> list[dict[str, Any]]:
         page = browser.new_context(viewport={"width": 1280, "height": 900}, offline=True).new_page()
         page.goto(file.as_uri())
         page.evaluate(TOOLS)
-        maps, geometric, hyperbolic = page.evaluate(MAP), *(page.evaluate(CURVE, k) for k in ("Geometric", "Hyperbolic"))
+        maps, geometric, hyperbolic = (
+            page.evaluate(MAP),
+            *(page.evaluate(CURVE, k) for k in ("Geometric", "Hyperbolic")),
+        )
         large, frames = page.evaluate(LARGE), page.evaluate(FRAMES)
         size = file.stat().st_size / 1000
     return [
@@ -135,7 +139,9 @@ def main() -> None:
         table.add_row(r["what"], f"{r['value']:.3g} {r['unit']}", f"{r['most'] or ''}", verdict)
     Console().print(table)
     if "--print" not in sys.argv:
-        (HERE / "results" / "explorer.json").write_text(json.dumps({"hardware": machine, "results": rows}, indent=1) + "\n")
+        (HERE / "results" / "explorer.json").write_text(
+            json.dumps({"hardware": machine, "results": rows}, indent=1) + "\n"
+        )
         write_readme(machine, rows)
     sys.exit(any(r["most"] is not None and r["value"] > r["most"] for r in rows))
 
@@ -148,7 +154,8 @@ def write_readme(machine: str, rows: list[dict[str, Any]]) -> None:
         lines.append(f"| {r['what']} | {r['value']:.3g} {r['unit']} | {most} |")
     page = HERE / "README.md"
     before, rest = page.read_text(encoding="utf-8").split(MARKS[0])
-    page.write_text(f"{before}{MARKS[0]}\n" + "\n".join(lines) + f"\n{MARKS[1]}{rest.split(MARKS[1])[1]}", encoding="utf-8")
+    text = "\n".join(lines)
+    page.write_text(f"{before}{MARKS[0]}\n{text}\n{MARKS[1]}{rest.split(MARKS[1])[1]}", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """The explorer's page in a real Chromium, which all tests of this folder share."""
 
 import pytest
-from report import chromium
 
+from report import chromium
 from wane import explore
 
 

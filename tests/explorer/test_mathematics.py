@@ -12,7 +12,8 @@ COUNT = 200
 ALL = """worlds => worlds.map(({ description, policy, kind, belief, seed }) => {
   const { world } = wane.state.readState(description), problem = wane.engine.makeProblem(world);
   const { grid, sites, rewards, depletion, discount } = problem, actions = wane.engine.viewedPolicy(problem, policy);
-  const every = new wane.representation.Chain(grid, actions, discount), few = new wane.representation.Chain(grid, actions, discount, sites);
+  const { Chain } = wane.representation, every = new Chain(grid, actions, discount);
+  const few = new Chain(grid, actions, discount, sites);
   const numbers = sites.map((_, i) => i), paid = every.paid(depletion, every.sites.map(() => 0));
   const phi = every.sites.map((s) => [...wane.representation.row(every, paid, s)]);
   const values = [...wane.representation.values(few, few.paid(depletion, numbers), rewards, world.wallPenalty)];
@@ -47,13 +48,15 @@ def answers(calculator):
             }
         )
     found = calculator.evaluate(ALL, asked)
-    return [(question, cases.read(question["description"]), answer) for question, answer in zip(asked, found, strict=True)]
+    worlds = [cases.read(question["description"]) for question in asked]
+    return list(zip(asked, worlds, found, strict=True))
 
 
 def test_representations_and_values(answers):
     for question, world, answer in answers:
         policy, depletion = cases.policy_of(world, question["policy"]), world.depletion.at_sites(0)
-        # The package has entries of 1e-16 in place of 0. Rewards that grow back take the package long, so only the columns of the sites are compared.
+        # The package has entries of 1e-16 in place of 0. Rewards that grow back take it long, so that only the columns
+        # of the sites are compared.
         states = world.sites if isinstance(depletion, TimeElapsed) else np.arange(world.n_states)
         expected = cases.phi_of(world, policy, depletion, states)
         assert np.allclose(np.array(answer["phi"])[:, states], expected, rtol=1e-9, atol=1e-15), question
@@ -97,7 +100,7 @@ def test_leaving_times(answers):
             assert all(stay["rule"] is None for stay in answer["agent"]["stays"])
             continue
         shown = [
-            [stay["site"], stay["arrival"], stay["steps"], stay["censored"], stay["rule"]["steps"], stay["rule"]["censored"]]
+            [*(stay[name] for name in ("site", "arrival", "steps", "censored")), *stay["rule"].values()]
             for stay in answer["agent"]["stays"]
         ]
         for stay, expected in zip(shown, cases.stays_of(world, answer["agent"]["episode"]), strict=True):

@@ -11,7 +11,8 @@ from wane.worlds import World
 PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True, "device_scale_factor": 2}
 DESK = {"viewport": {"width": 1280, "height": 900}}
 CENTRE = """cell => {
-  const { app } = wane.app, box = app.map.canvas.getBoundingClientRect(), { columns } = app.store.world, { side } = app.map;
+  const { map, store } = wane.app.app, { columns } = store.world, { side } = map;
+  const box = map.canvas.getBoundingClientRect();
   return [box.left + (cell % columns + 0.5) * side, box.top + (Math.floor(cell / columns) + 0.5) * side];
 }"""
 SETTLED = "tasks => !tasks.some((task) => wane.app.app.store.isWaiting(task))"
@@ -32,11 +33,15 @@ CONTRASTS = """() => {
   };
   const hasText = e => [...e.childNodes].some(n => n.nodeType === Node.TEXT_NODE && n.data.trim());
   const shown = e => e.checkVisibility() && !e.closest('script, style, option, :disabled');
-  return [...document.body.querySelectorAll('*')].filter(e => hasText(e) && shown(e)).map(e => [e.textContent.slice(0, 40), ratio(e)]);
+  const texts = [...document.body.querySelectorAll('*')].filter(e => hasText(e) && shown(e));
+  return texts.map(e => [e.textContent.slice(0, 40), ratio(e)]);
 }"""
-UNNAMED = """() => [...document.querySelectorAll('button, input, select, canvas, textarea, summary')].filter(e =>
-  e.checkVisibility() && !(e.getAttribute('aria-label') || e.textContent.trim() || e.labels?.length || e.getAttribute('aria-hidden')))
-  .map(e => e.outerHTML)"""
+UNNAMED = """() => {
+  const named = e => e.ariaLabel || e.textContent.trim() || e.labels?.length || e.ariaHidden;
+  const all = [...document.querySelectorAll('button, input, select, canvas, textarea, summary')];
+  return all.filter(e => e.checkVisibility() && !named(e)).map(e => e.outerHTML);
+}"""
+SMALL = "all => all.filter(e => e.checkVisibility() && e.offsetHeight < 32).length"
 
 
 class Tab:
@@ -194,7 +199,8 @@ def test_agents_come_go_and_believe(open_page):
     tab.page.locator(".agent-2 select").select_option("best")
     tab.settle(ALL)
     best = tab.get("store.results.best.value")
-    assert tab.get("app.agents.cards[2].shown.returns.at(-1)") == pytest.approx(best, abs=tab.get("store.results.best.error"))
+    error = tab.get("store.results.best.error")
+    assert tab.get("app.agents.cards[2].shown.returns.at(-1)") == pytest.approx(best, abs=error)
     assert tab.get("app.agents.cards[0].shown.returns.at(-1)") <= best + 1e-9
     before = tab.get("app.agents.cards[1].shown.cells")
     tab.page.locator(".agent-1 input[type=range]").fill("0.1")
@@ -320,13 +326,14 @@ def test_a_phone_and_its_finger(open_page):
     tab.page.tap('label:has(input[value="look"])')
     session = tab.context.new_cdp_session(tab.page)
     points = [tab.centre(9, 9), tab.centre(8, 9), tab.centre(7, 9)]
-    for kind, point in [("touchStart", points[0]), ("touchMove", points[1]), ("touchMove", points[2]), ("touchEnd", None)]:
+    kinds = ("touchStart", "touchMove", "touchMove", "touchEnd")
+    for kind, point in zip(kinds, [*points, None], strict=True):
         touches = [{"x": point[0], "y": point[1]}] if point else []
         session.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": touches})
     tab.settle()
     assert tab.state()["world"]["start"] == [7, 9]
     assert tab.page.evaluate("scrollY") == 0
-    small = tab.page.eval_on_selector_all("button, select", "all => all.filter(e => e.checkVisibility() && e.offsetHeight < 32).length")
+    small = tab.page.eval_on_selector_all("button, select", SMALL)
     assert small == 0
 
 

@@ -1,9 +1,9 @@
 """`wane.explore`: a world as a page to play with.
 
-    >>> from wane.worlds import make
-    >>> page = explore(make("two-rooms"))
-    >>> len(page.html) < 300_000
-    True
+>>> from wane.worlds import make
+>>> page = explore(make("two-rooms"))
+>>> len(page.html) < 300_000
+True
 """
 
 import base64

@@ -90,21 +90,19 @@ function circle(context, [x, y], radius) {
   context.arc(x, y, radius, 0, 2 * Math.PI);
 }
 
-/** Draws a flag where episodes start. */
+/** Draws a flag where episodes start, with a halo so that it stands out on any colour. */
 export function drawStart(context, side, { columns, start }) {
-  const [x, y] = corner(start, columns, side), colours = theme();
-  context.strokeStyle = colours.ink;
-  context.fillStyle = colours.ink;
-  context.lineWidth = Math.max(side * 0.06, 1);
-  context.beginPath();
-  context.moveTo(x + side * 0.2, y + side * 0.9);
-  context.lineTo(x + side * 0.2, y + side * 0.12);
-  context.stroke();
-  context.beginPath();
-  context.moveTo(x + side * 0.2, y + side * 0.12);
-  context.lineTo(x + side * 0.58, y + side * 0.27);
-  context.lineTo(x + side * 0.2, y + side * 0.42);
-  context.fill();
+  const [x, y] = corner(start, columns, side), colours = theme(), pole = x + side * 0.2;
+  for (const [colour, width] of [[colours.halo, Math.max(side * 0.14, 3)], [colours.ink, Math.max(side * 0.05, 1)]]) {
+    Object.assign(context, { strokeStyle: colour, fillStyle: colour, lineWidth: width, lineCap: "round", lineJoin: "round" });
+    context.beginPath();
+    context.moveTo(pole, y + side * 0.86);
+    context.lineTo(pole, y + side * 0.16);
+    context.lineTo(x + side * 0.58, y + side * 0.29);
+    context.lineTo(pole, y + side * 0.44);
+    context.stroke();
+    context.fill();
+  }
 }
 
 /** Draws a frame around a cell: the one that is looked from, the one under the pointer. */
@@ -130,19 +128,16 @@ export function position(cells, columns, time) {
   ];
 }
 
-/** Draws the way that an agent has come, the last steps strongest. `shift` keeps the trails of several apart. */
+/** Draws the way that an agent has come, the last steps strongly. `shift` keeps the trails of several apart. */
 export function drawTrail(context, side, columns, cells, time, colour, shift) {
-  const steps = Math.min(Math.floor(time), cells.length - 1), first = Math.max(0, steps - 60);
+  const steps = Math.min(Math.floor(time), cells.length - 1), recent = Math.max(0, steps - 12);
   const point = (cell) => [(cell % columns + 0.5 + shift) * side, (Math.floor(cell / columns) + 0.5 + shift) * side];
-  context.strokeStyle = colour;
-  context.lineWidth = Math.max(side * 0.07, 1.2);
-  context.lineCap = "round";
-  for (let step = first; step < steps; step++) {
-    if (cells[step] === cells[step + 1]) continue;
-    context.globalAlpha = 0.15 + 0.6 * ((step - first + 1) / (steps - first));
+  Object.assign(context, { strokeStyle: colour, lineWidth: Math.max(side * 0.07, 1.2), lineCap: "round", lineJoin: "round" });
+  for (const [first, last, strength] of [[Math.max(0, steps - 80), recent, 0.28], [recent, steps, 0.75]]) {
+    context.globalAlpha = strength;
     context.beginPath();
-    context.moveTo(...point(cells[step]));
-    context.lineTo(...point(cells[step + 1]));
+    context.moveTo(...point(cells[first]));
+    for (let step = first + 1; step <= last; step++) context.lineTo(...point(cells[step]));
     context.stroke();
   }
   context.globalAlpha = 1;
