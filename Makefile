@@ -38,9 +38,10 @@ lint: $(VENV)/.dev
 # Checks the explorer's JavaScript. It needs Node and npm, which nothing else does, so `make test` leaves it out.
 ESLINT := .cache/eslint
 lint-js:
-	@npm install --silent --no-audit --no-fund --prefix $(ESLINT) eslint @eslint/js globals
+	@npm install --silent --no-audit --no-fund --prefix $(ESLINT) eslint @eslint/js globals prettier
 	@cp eslint.config.mjs $(ESLINT)/
 	@$(ESLINT)/node_modules/.bin/eslint --config $(ESLINT)/eslint.config.mjs src/wane/explorer/page
+	@$(ESLINT)/node_modules/.bin/prettier --print-width 120 --check 'src/wane/explorer/page/*.js'
 
 types: $(VENV)/.dev
 	@$(BIN)/basedpyright

@@ -29,12 +29,14 @@ def random_world(rng: np.random.Generator) -> dict[str, Any]:
     near = np.flatnonzero(map.regions == map.regions[start])
     anywhere = rng.permutation(map.n_states)[: rng.integers(1, 4)]
     sites = list(dict.fromkeys([int(rng.choice(near)), *map_ints(anywhere)]))[:3]
+    depletion, discount = random_depletion(rng, len(sites)), float(rng.choice([0.0, 0.3, 0.7, 0.9, 0.97, 0.99]))
     return {
         "map": map.text,
         "sites": map.cells[sites].tolist(),
         "rewards": [round(float(reward), 2) for reward in rng.uniform(-2, 10, len(sites))],
-        "depletion": random_depletion(rng, len(sites)),
-        "discount": float(rng.choice([0.0, 0.3, 0.7, 0.9, 0.97, 0.99])),
+        "depletion": depletion,
+        # The package follows returns for as long as they matter, which takes seconds for a patient forager.
+        "discount": min(discount, 0.9) if depletion["kind"] == "TimeElapsed" else discount,
         "wall_penalty": float(rng.choice([0.0, 0.0, 0.7])),
         "start": map.cells[start].tolist(),
         "n_actions": int(rng.choice([4, 5])),

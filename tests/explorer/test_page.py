@@ -155,7 +155,7 @@ def test_sliders_act_at_once_and_solve_nothing_again(open_page):
     lam = tab.page.locator("#parameters input")
     lam.fill("0")
     assert tab.get("store.look.visits[5]") < phi
-    first_visit = "store.results.field.first[store.look.grid.number[view.cell] * store.look.grid.size + 5]"
+    first_visit = "store.results.field.firstVisit[store.look.grid.number[view.cell] * store.look.grid.size + 5]"
     assert tab.get(f"store.look.visits[5] === {first_visit}")
     lam.fill("1")
     tab.settle()

@@ -29,12 +29,14 @@ export function knownChains(kind, { grid, sites, discount }) {
 /** Returns act(time, state, remaining): GPI over some chains, with a belief about the depletion. */
 export function composed(chains, belief, grid) {
   const numbers = chains.length ? chains[0].sites.map((_, i) => i) : [];
-  const paid = chains.map((chain) => chain.paid(belief, numbers)), pairs = grid.transitions();
+  const paid = chains.map((chain) => chain.paid(belief, numbers)),
+    pairs = grid.transitions();
   return (time, state, remaining) => {
     const q = new Float64Array(grid.nActions).fill(chains.length ? -Infinity : 0);
     chains.forEach((chain, p) => {
-      const weights = remaining.map((left, i) => left * paid[p][i]);
-      for (let a = 0; a < grid.nActions; a++) q[a] = Math.max(q[a], backup(chain, weights, pairs, state * grid.nActions + a));
+      const weights = remaining.map((reward, i) => reward * paid[p][i]);
+      for (let a = 0; a < grid.nActions; a++)
+        q[a] = Math.max(q[a], backup(chain, weights, pairs, state * grid.nActions + a));
     });
     const best = Math.max(...q);
     return q.findIndex((value) => value >= best - TIE * Math.abs(best));
@@ -42,12 +44,12 @@ export function composed(chains, belief, grid) {
 }
 
 /** Returns Σ p(s' | s, a) Σᵢ Φ(s', i) rᵢ, where the weights are what remains times what the visits pay. */
-function backup({ first }, weights, { start, column, value }, pair) {
+function backup({ firstVisit }, weights, { start, column, value }, pair) {
   let sum = 0;
   for (let e = start[pair]; e < start[pair + 1]; e++) {
     const at = column[e] * weights.length;
     let worth = 0;
-    for (let i = 0; i < weights.length; i++) worth += first[at + i] * weights[i];
+    for (let i = 0; i < weights.length; i++) worth += firstVisit[at + i] * weights[i];
     sum += value[e] * worth;
   }
   return sum;
@@ -62,12 +64,20 @@ export function planned(optimum) {
 /** Plays one episode. Returns its cells, actions, rewards, what remained, and the discounted return after each step. */
 export function play(problem, act, seed) {
   const { grid, sites, rewards, depletion, discount, horizon, threshold, wallPenalty, start } = problem;
-  const draws = grid.slip > 0 ? uniforms(seed) : null, siteOf = new Map(sites.map((state, i) => [state, i]));
-  let memory = sites.map(() => depletion.fresh()), state = start, total = 0;
-  const left = () => rewards.map((reward, i) => reward * depletion.worth(i, memory[i]));
-  const episode = { cells: [start], actions: [], rewards: [], remaining: [left()], returns: [0], ended: false };
+  const draws = grid.slip > 0 ? uniforms(seed) : null,
+    siteOf = new Map(sites.map((state, i) => [state, i]));
+  let memory = sites.map(() => depletion.fresh()),
+    state = start,
+    total = 0;
+  const remainingNow = () => rewards.map((reward, i) => reward * depletion.worth(i, memory[i]));
+  const episode = { cells: [start], actions: [], rewards: [], remaining: [remainingNow()], returns: [0], ended: false };
   for (let time = 0; time < horizon && !episode.ended; time++) {
-    const action = act(time, state, episode.remaining[time], memory.map((each) => each.visits));
+    const action = act(
+      time,
+      state,
+      episode.remaining[time],
+      memory.map((each) => each.visits),
+    );
     const { next, bumped } = move(grid, state, action, draws);
     const site = siteOf.get(next) ?? -1;
     const reward = (site >= 0 ? episode.remaining[time][site] : 0) - (bumped ? wallPenalty : 0);
@@ -77,7 +87,7 @@ export function play(problem, act, seed) {
     episode.cells.push(state);
     episode.actions.push(action);
     episode.rewards.push(reward);
-    episode.remaining.push(left());
+    episode.remaining.push(remainingNow());
     episode.returns.push(total);
     episode.ended = threshold !== null && sites.length > 0 && Math.max(...episode.remaining[time + 1]) < threshold;
   }

@@ -24,7 +24,10 @@ class App {
     this.store = new Store(this.#first());
     this.agents = new AgentsView(this.store);
     this.map = new MapView(this.store, () => this.agents.walkers());
-    this.playback = new Playback((time) => { this.map.draw(time); this.agents.show(time); });
+    this.playback = new Playback((time) => {
+      this.map.draw(time);
+      this.agents.show(time);
+    });
     this.guide = new Guide(this);
     this.sliders = {};
     connectTakeaway(this);
@@ -74,7 +77,11 @@ class App {
 
   #begin() {
     if (!this.wantsToPlay || !this.playback.end || this.store.results.agents?.world !== this.store.world) return;
-    if (this.store.view.agents.some(({ kind }) => kind === "best") && this.store.results.best?.world !== this.store.world) return;
+    if (
+      this.store.view.agents.some(({ kind }) => kind === "best") &&
+      this.store.results.best?.world !== this.store.world
+    )
+      return;
     this.wantsToPlay = false;
     if (!this.playback.still.matches) this.playback.play();
   }
@@ -134,7 +141,8 @@ class App {
     byId("world").value = this.nameOfWorld() ?? "";
     this.agents.update();
     const texts = {
-      visits: "How often, and how soon, will the framed cell’s walker come to each cell? Visits wear off like the rewards do; soon ones count more.",
+      visits:
+        "How often, and how soon, will the framed cell’s walker come to each cell? Visits wear off like the rewards do; soon ones count more.",
       values: "What a walker who starts in each cell will collect, all rewards being fresh.",
       nothing: "The map shows only what there is.",
     };
@@ -143,9 +151,12 @@ class App {
 
   /** Returns a sentence if no reward can be reached, or an empty text. */
   #warning() {
-    const { look, world } = this.store, grid = look?.grid, start = grid?.number[world.start] ?? -1;
+    const { look, world } = this.store,
+      grid = look?.grid,
+      start = grid?.number[world.start] ?? -1;
     if (!world.sites.length || start < 0 || grid.columns !== world.columns) return "";
-    const steps = grid.distances(start), reached = world.sites.some(({ cell }) => steps[grid.number[cell]] < Infinity);
+    const steps = grid.distances(start),
+      reached = world.sites.some(({ cell }) => steps[grid.number[cell]] < Infinity);
     return reached ? "" : "No reward can be reached from the start: open a wall, or move the flag or a reward.";
   }
 
@@ -154,13 +165,16 @@ class App {
     byId("kind").value = kind;
     if (this.kind !== kind) {
       this.kind = kind;
-      this.parameters = Object.fromEntries(Object.entries(PARAMETERS[kind]).map(([name, how]) => [name, this.#parameter(name, how)]));
+      this.parameters = Object.fromEntries(
+        Object.entries(PARAMETERS[kind]).map(([name, how]) => [name, this.#parameter(name, how)]),
+      );
       byId("parameters").replaceChildren(...Object.values(this.parameters));
     }
     for (const [name, made] of Object.entries(this.parameters)) {
       const value = world.depletion[name];
       made.set(Array.isArray(value) ? value[0] : value);
-      if (Array.isArray(value) && value.length > 1) made.querySelector("output").value = `${value.map(format).join(", ")} by reward`;
+      if (Array.isArray(value) && value.length > 1)
+        made.querySelector("output").value = `${value.map(format).join(", ")} by reward`;
     }
   }
 
@@ -169,8 +183,20 @@ class App {
     const depletion = new Depletion(this.store.world.depletion);
     const visits = Array.from({ length: 8 }, (_, n) => depletion.worth(0, { visits: n, steps: 1 }));
     const waits = Array.from({ length: 8 }, (_, n) => depletion.worth(0, { visits: 1, steps: n + 1 }));
-    if (depletion.growsBack) barChart(byId("worths"), "Worth after one visit, by steps away", waits, waits.map((_, n) => String(n + 1)));
-    else barChart(byId("worths"), "Worth of each visit, one after the other", visits, visits.map((_, n) => `${n + 1}.`));
+    if (depletion.growsBack)
+      barChart(
+        byId("worths"),
+        "Worth after one visit, by steps away",
+        waits,
+        waits.map((_, n) => String(n + 1)),
+      );
+    else
+      barChart(
+        byId("worths"),
+        "Worth of each visit, one after the other",
+        visits,
+        visits.map((_, n) => `${n + 1}.`),
+      );
   }
 
   #parameter(name, how) {
@@ -184,37 +210,56 @@ class App {
 
   /** Shows Φ from the framed cell to the cell that was pointed at last, for all λ. */
   #showCurve() {
-    const { world, view } = this.store, target = this.map.target ?? world.sites[0]?.cell ?? view.cell, curve = this.store.phiCurve(target);
+    const { world, view } = this.store,
+      target = this.map.target ?? world.sites[0]?.cell ?? view.cell,
+      curve = this.store.phiCurve(target);
     byId("curve").hidden = view.show !== "visits" || !curve;
     if (byId("curve").hidden) return;
-    const place = (cell) => `(${Math.floor(cell / world.columns)}, ${cell % world.columns})`, { kind, lam } = world.depletion;
+    const place = (cell) => `(${Math.floor(cell / world.columns)}, ${cell % world.columns})`,
+      { kind, lam } = world.depletion;
     const title = `Φ from ${place(view.cell)} to ${place(target)} for every λ`;
-    curveChart(byId("curve"), title, curve, kind === "Geometric" && typeof lam === "number" ? lam : null, ["λ = 0: the first visit (FR)", "λ = 1: every visit (SR)"]);
+    curveChart(byId("curve"), title, curve, kind === "Geometric" && typeof lam === "number" ? lam : null, [
+      "λ = 0: the first visit (FR)",
+      "λ = 1: every visit (SR)",
+    ]);
   }
 
   /** Returns the name of the catalogue's world that is shown, whatever λ it has; null if it is none of them. */
   nameOfWorld() {
-    const told = (world) => JSON.stringify({ ...describeWorld(world), depletion: null }), now = told(this.store.world);
+    const told = (world) => JSON.stringify({ ...describeWorld(world), depletion: null }),
+      now = told(this.store.world);
     this.known ??= Object.entries(DATA.catalogue).map(([name, description]) => [name, told(readWorld(description))]);
     return this.known.find(([, text]) => text === now)?.[0] ?? null;
   }
 
   #connect() {
-    const { store } = this, on = (id, event, act) => byId(id).addEventListener(event, act);
+    const { store } = this,
+      on = (id, event, act) => byId(id).addEventListener(event, act);
     const names = Object.keys(DATA.catalogue).map((name) => [name, name]);
     fillMenu(byId("world"), [["", "your own"], ...names, ["empty", "an empty one …"]], "");
     on("world", "change", ({ target }) => this.#choose(target.value));
     on("make-empty", "click", () => this.#empty());
     on("undo", "click", () => store.undo(-1));
     on("redo", "click", () => store.undo(1));
-    on("show", "change", ({ target }) => { store.change({ view: { show: target.value } }); store.commit(); });
+    on("show", "change", ({ target }) => {
+      store.change({ view: { show: target.value } });
+      store.commit();
+    });
     on("policy", "change", ({ target }) => {
       store.change({ view: { policy: target.value === "walk" ? "walk" : Number(target.value) } });
       store.commit();
     });
-    on("kind", "change", ({ target }) => { store.change({ world: { depletion: freshDepletion(target.value) } }); store.commit(); });
+    on("kind", "change", ({ target }) => {
+      store.change({ world: { depletion: freshDepletion(target.value) } });
+      store.commit();
+    });
     for (const { name, ...how } of RULES) {
-      this.sliders[name] = slider({ ...how, value: how.low, onInput: (value) => store.change({ world: { [name]: value } }), onDone: () => store.commit() });
+      this.sliders[name] = slider({
+        ...how,
+        value: how.low,
+        onInput: (value) => store.change({ world: { [name]: value } }),
+        onDone: () => store.commit(),
+      });
     }
     byId("rules").replaceChildren(...Object.values(this.sliders));
     this.map.onPoint = () => this.#soon();
@@ -233,11 +278,12 @@ class App {
         this.complain(error.message);
       }
     });
-    const dark = matchMedia("(prefers-color-scheme: dark)"), set = (isDark) => {
-      document.documentElement.dataset.theme = isDark ? "dark" : "light";
-      byId("theme").textContent = isDark ? "Light" : "Dark";
-      this.#repaint();
-    };
+    const dark = matchMedia("(prefers-color-scheme: dark)"),
+      set = (isDark) => {
+        document.documentElement.dataset.theme = isDark ? "dark" : "light";
+        byId("theme").textContent = isDark ? "Light" : "Dark";
+        this.#repaint();
+      };
     dark.addEventListener("change", () => set(dark.matches));
     byId("theme").addEventListener("click", () => set(document.documentElement.dataset.theme !== "dark"));
     new ResizeObserver(() => this.#repaint()).observe(this.map.canvas.parentElement);
@@ -253,7 +299,8 @@ class App {
   }
 
   #key(event) {
-    const typing = /^(INPUT|SELECT|TEXTAREA|BUTTON|SUMMARY)$/.test(event.target.tagName), key = event.key.toLowerCase();
+    const typing = /^(INPUT|SELECT|TEXTAREA|BUTTON|SUMMARY)$/.test(event.target.tagName),
+      key = event.key.toLowerCase();
     if ((event.ctrlKey || event.metaKey) && (key === "z" || key === "y")) {
       this.store.undo(key === "y" || event.shiftKey ? 1 : -1);
     } else if (key === " " && !typing) {
@@ -273,9 +320,14 @@ class App {
   }
 
   #empty() {
-    const [rows, columns] = ["rows", "columns"].map((id) => Math.min(Math.max(Math.round(Number(byId(id).value)) || 1, 1), 40));
+    const [rows, columns] = ["rows", "columns"].map((id) =>
+      Math.min(Math.max(Math.round(Number(byId(id).value)) || 1, 1), 40),
+    );
     byId("empty-size").hidden = true;
-    this.open({ world: emptyWorld(rows, columns, this.store.world), view: { ...this.store.view, cell: null, policy: "walk" } });
+    this.open({
+      world: emptyWorld(rows, columns, this.store.world),
+      view: { ...this.store.view, cell: null, policy: "walk" },
+    });
   }
 }
 

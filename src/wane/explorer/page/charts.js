@@ -3,7 +3,10 @@
 import { format } from "./colours.js";
 
 const SPACE = "http://www.w3.org/2000/svg";
-const LEFT = 46, RIGHT = 8, TOP = 20, BOTTOM = 18;
+const LEFT = 46,
+  RIGHT = 8,
+  TOP = 20,
+  BOTTOM = 18;
 
 /** Returns how wide a chart is, so that its letters have the size of the page's. */
 const widthOf = (place) => Math.max(place.clientWidth, 240);
@@ -23,7 +26,8 @@ function text(words, x, y, attributes = {}) {
 /** Returns the frame of a chart: title, axis, the ends of both axes, and functions from data to pixels. */
 function frame(place, title, height, [left, right], [low, high], ends) {
   const wide = widthOf(place);
-  const span = high - low || 1, width = right - left || 1;
+  const span = high - low || 1,
+    width = right - left || 1;
   const x = (value) => LEFT + ((value - left) / width) * (wide - LEFT - RIGHT);
   const y = (value) => height - BOTTOM - ((value - low) / span) * (height - TOP - BOTTOM);
   const zero = y(Math.min(Math.max(0, low), high));
@@ -48,11 +52,15 @@ let clips = 0;
  * lines up to a time strongly and the rest faintly.
  */
 export function timeChart(place, title, lines, steps) {
-  const numbers = lines.flatMap(({ values }) => values), height = 108;
-  const low = Math.min(0, ...numbers), high = Math.max(...numbers, low + 1e-9);
+  const numbers = lines.flatMap(({ values }) => values),
+    height = 108;
+  const low = Math.min(0, ...numbers),
+    high = Math.max(...numbers, low + 1e-9);
   const { root, x, y } = frame(place, title, height, [0, steps], [low, high], ["start", `${steps} steps`]);
-  const clip = `clip-${(clips += 1)}`, window_ = svg("rect", { x: LEFT - 2, y: 0, width: 0, height });
-  const whole = svg("g", { class: "faint" }), past = svg("g", { "clip-path": `url(#${clip})` });
+  const clip = `clip-${(clips += 1)}`,
+    window_ = svg("rect", { x: LEFT - 2, y: 0, width: 0, height });
+  const whole = svg("g", { class: "faint" }),
+    past = svg("g", { "clip-path": `url(#${clip})` });
   root.append(svg("defs", {}, svg("clipPath", { id: clip }, window_)), whole, past);
   for (const { values, style } of lines) {
     const d = path(values.map((value, t) => [x(t), y(value)]));
@@ -71,8 +79,10 @@ export function timeChart(place, title, lines, steps) {
 
 /** Puts a chart of one function on [0, 1] into a place, with a dot at one value of it. */
 export function curveChart(place, title, curve, at, ends) {
-  const points = Array.from({ length: 81 }, (_, i) => [i / 80, curve(i / 80)]), height = 118;
-  const values = points.map(([, value]) => value), high = Math.max(...values);
+  const points = Array.from({ length: 81 }, (_, i) => [i / 80, curve(i / 80)]),
+    height = 118;
+  const values = points.map(([, value]) => value),
+    high = Math.max(...values);
   const { root, x, y } = frame(place, title, height, [0, 1], [0, high || 1], ends);
   root.append(svg("path", { class: "line-phi", d: path(points.map(([lam, value]) => [x(lam), y(value)])) }));
   if (at !== null) root.append(svg("circle", { class: "dot", cx: x(at), cy: y(curve(at)), r: 5 }));
@@ -81,11 +91,19 @@ export function curveChart(place, title, curve, at, ends) {
 
 /** Puts bars into a place: one for each visit, or each step that a reward is left alone. */
 export function barChart(place, title, values, names) {
-  const height = 96, wide = widthOf(place), width = (wide - 8) / values.length, high = Math.max(...values, 1);
-  const root = svg("svg", { viewBox: `0 0 ${wide} ${height}`, role: "img", "aria-label": `${title}: ${values.map(format).join(", ")}` });
+  const height = 96,
+    wide = widthOf(place),
+    width = (wide - 8) / values.length,
+    high = Math.max(...values, 1);
+  const root = svg("svg", {
+    viewBox: `0 0 ${wide} ${height}`,
+    role: "img",
+    "aria-label": `${title}: ${values.map(format).join(", ")}`,
+  });
   root.append(text(title, 0, 11, { class: "title" }));
   values.forEach((value, i) => {
-    const tall = (Math.max(value, 0) / high) * (height - 46), x = 4 + i * width;
+    const tall = (Math.max(value, 0) / high) * (height - 46),
+      x = 4 + i * width;
     root.append(
       svg("rect", { class: "bar-fill", x: x + 3, width: width - 6, y: height - 16 - tall, height: tall, rx: 2 }),
       text(format(Number(value.toFixed(2))), x + width / 2, height - 20 - tall, { class: "bar-text" }),

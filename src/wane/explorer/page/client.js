@@ -57,7 +57,8 @@ export class Lane {
   }
 
   #finish({ id, result, problem }) {
-    const { asked } = this, outdated = this.waiting !== null;
+    const { asked } = this,
+      outdated = this.waiting !== null;
     this.#send();
     if (problem !== undefined) throw new Error(problem);
     if (asked?.id === id && !outdated) asked.then(result);

@@ -24,10 +24,14 @@ let numbers = 0;
  */
 export function slider({ label, low, high, step, value, ends = null, show = format, onInput, onDone }) {
   const id = `slider-${(numbers += 1)}`;
-  const output = element("output", { htmlFor: id }), name = element("label", { htmlFor: id, textContent: label });
+  const output = element("output", { htmlFor: id }),
+    name = element("label", { htmlFor: id, textContent: label });
   const input = element("input", { id, type: "range", min: low, max: high, step });
   const made = element("div", { className: "slider" }, name, output, input);
-  if (ends) made.append(element("span", { className: "ends" }, ...ends.map((words) => element("span", { textContent: words }))));
+  if (ends)
+    made.append(
+      element("span", { className: "ends" }, ...ends.map((words) => element("span", { textContent: words }))),
+    );
   made.set = (number) => {
     input.value = number;
     output.value = show(number);
@@ -56,13 +60,40 @@ export function fillMenu(menu, options, chosen) {
 /** How the parameters of each kind of depletion are shown: sliders with words, and what they mean. */
 export const PARAMETERS = {
   Geometric: {
-    lam: { label: "λ, the share that a visit leaves", low: 0, high: 1, step: 0.01, fresh: 0.5, ends: ["0: gone at once", "1: never wears off"] },
+    lam: {
+      label: "λ, the share that a visit leaves",
+      low: 0,
+      high: 1,
+      step: 0.01,
+      fresh: 0.5,
+      ends: ["0: gone at once", "1: never wears off"],
+    },
   },
-  FirstVisits: { n: { label: "Number of visits that pay", low: 0, high: 20, step: 1, fresh: 2, ends: ["0: none", "20"] } },
-  Hyperbolic: { k: { label: "k, how fast it wears off", low: 0, high: 5, step: 0.05, fresh: 1, ends: ["0: never", "5: fast"] } },
-  PowerLaw: { p: { label: "p, how fast it wears off", low: 0.05, high: 5, step: 0.05, fresh: 1, ends: ["0.05: hardly", "5: fast"] } },
+  FirstVisits: {
+    n: { label: "Number of visits that pay", low: 0, high: 20, step: 1, fresh: 2, ends: ["0: none", "20"] },
+  },
+  Hyperbolic: {
+    k: { label: "k, how fast it wears off", low: 0, high: 5, step: 0.05, fresh: 1, ends: ["0: never", "5: fast"] },
+  },
+  PowerLaw: {
+    p: {
+      label: "p, how fast it wears off",
+      low: 0.05,
+      high: 5,
+      step: 0.05,
+      fresh: 1,
+      ends: ["0.05: hardly", "5: fast"],
+    },
+  },
   TimeElapsed: {
-    lam: { label: "λ, how much a visit leaves at first", low: 0, high: 1, step: 0.01, fresh: 0.5, ends: ["0", "1: never wears off"] },
+    lam: {
+      label: "λ, how much a visit leaves at first",
+      low: 0,
+      high: 1,
+      step: 0.01,
+      fresh: 0.5,
+      ends: ["0", "1: never wears off"],
+    },
     rate: { label: "How fast it grows back", low: 0.05, high: 3, step: 0.05, fresh: 0.3, ends: ["slowly", "quickly"] },
   },
 };
@@ -74,8 +105,22 @@ export function freshDepletion(kind) {
 
 /** The rules of the world that have a slider: the name in the state, and how it is shown. */
 export const RULES = [
-  { name: "discount", label: "γ, how much a reward of the next step counts", low: 0, high: 0.999, step: 0.001, ends: ["0: only now counts", "near 1: patient"] },
+  {
+    name: "discount",
+    label: "γ, how much a reward of the next step counts",
+    low: 0,
+    high: 0.999,
+    step: 0.001,
+    ends: ["0: only now counts", "near 1: patient"],
+  },
   { name: "horizon", label: "Steps of an episode", low: 5, high: 300, step: 5, ends: ["5", "300"] },
-  { name: "slip", label: "Slip: the chance of a random move instead", low: 0, high: 1, step: 0.01, ends: ["0: sure-footed", "1: always random"] },
+  {
+    name: "slip",
+    label: "Slip: the chance of a random move instead",
+    low: 0,
+    high: 1,
+    step: 0.01,
+    ends: ["0: sure-footed", "1: always random"],
+  },
   { name: "wallPenalty", label: "Cost of bumping into a wall", low: 0, high: 5, step: 0.1, ends: ["0", "5"] },
 ];

@@ -8,14 +8,16 @@ const number = (value, site) => (Array.isArray(value) ? value[value.length > 1 ?
 // Nodes u = exp(w − e^(−w)) on (0, ∞), which approach both ends double-exponentially, as log u and log du.
 const STEP = 1 / 64;
 const NODES = Array.from({ length: Math.ceil((4.9 + 7) / STEP) }, (_, j) => {
-  const w = -7 + j * STEP, logU = w - Math.exp(-w);
+  const w = -7 + j * STEP,
+    logU = w - Math.exp(-w);
   return [logU, logU + Math.log1p(Math.exp(-w)) + Math.log(STEP)];
 });
 
 /** Returns rates and weights that sum to one, so that f(n) = Σⱼ weightⱼ e^(−n · rateⱼ): a curve as an average. */
 function mixture(logDensity, scale) {
-  const kept = NODES.map(([logU, logDu]) => [Math.exp(logU) * scale, Math.exp(logDensity(logU) + logDu)])
-    .filter(([, weight]) => weight > 0);
+  const kept = NODES.map(([logU, logDu]) => [Math.exp(logU) * scale, Math.exp(logDensity(logU) + logDu)]).filter(
+    ([, weight]) => weight > 0,
+  );
   const total = kept.reduce((sum, [, weight]) => sum + weight, 0);
   return {
     // 1 − e^(−rate) keeps its digits where the rate is small.
@@ -91,12 +93,15 @@ export class Depletion {
   }
 
   parameters(site) {
-    return Object.fromEntries(Object.keys(this.kind.fields).map((name) => [name, number(this.description[name], site)]));
+    return Object.fromEntries(
+      Object.keys(this.kind.fields).map((name) => [name, number(this.description[name], site)]),
+    );
   }
 
   /** Returns worth(n) and total(escape) of a site that only wears off. */
   curve(site) {
-    const parameters = this.parameters(site), key = Object.values(parameters).join();
+    const parameters = this.parameters(site),
+      key = Object.values(parameters).join();
     if (!this.curves.has(key)) this.curves.set(key, withShrink(this.kind.curve(parameters)));
     return this.curves.get(key);
   }

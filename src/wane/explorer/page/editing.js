@@ -5,7 +5,10 @@ import { LIMITS } from "./state.js";
 /** Returns a parameter of a depletion for other sites: one number stays, one for each site follows the sites. */
 function mapParameters(depletion, change) {
   return Object.fromEntries(
-    Object.entries(depletion).map(([name, value]) => [name, Array.isArray(value) && value.length > 1 ? change(value) : value]),
+    Object.entries(depletion).map(([name, value]) => [
+      name,
+      Array.isArray(value) && value.length > 1 ? change(value) : value,
+    ]),
   );
 }
 
@@ -56,13 +59,16 @@ export function moveReward(world, from, to) {
 export function line(from, to, columns) {
   const [x0, y0, x1, y1] = [from % columns, Math.floor(from / columns), to % columns, Math.floor(to / columns)];
   const steps = Math.max(Math.abs(x1 - x0), Math.abs(y1 - y0), 1);
-  return Array.from({ length: steps + 1 }, (_, i) =>
-    Math.round(y0 + ((y1 - y0) * i) / steps) * columns + Math.round(x0 + ((x1 - x0) * i) / steps));
+  return Array.from(
+    { length: steps + 1 },
+    (_, i) => Math.round(y0 + ((y1 - y0) * i) / steps) * columns + Math.round(x0 + ((x1 - x0) * i) / steps),
+  );
 }
 
 /** Returns an empty world with walls around it, and a start in its lower right. */
 export function emptyWorld(rows, columns, settings) {
-  const [high, wide] = [rows + 2, columns + 2], walls = new Uint8Array(high * wide);
+  const [high, wide] = [rows + 2, columns + 2],
+    walls = new Uint8Array(high * wide);
   for (let cell = 0; cell < walls.length; cell++) {
     const [row, column] = [Math.floor(cell / wide), cell % wide];
     if (row === 0 || column === 0 || row === high - 1 || column === wide - 1) walls[cell] = 1;

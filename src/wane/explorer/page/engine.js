@@ -56,20 +56,26 @@ export const mapKey = ({ rows, columns, walls, slip, nActions, discount }) =>
 export const TASKS = {
   /** F and 1 − R of all cells under one policy. */
   field({ world, policy }) {
-    const problem = makeProblem(world), chain = new Chain(problem.grid, viewedPolicy(problem, policy), world.discount);
-    return { first: chain.first, escape: chain.escape };
+    const problem = makeProblem(world),
+      chain = new Chain(problem.grid, viewedPolicy(problem, policy), world.discount);
+    return { firstVisit: chain.firstVisit, escape: chain.escape };
   },
 
   /** What visits to each cell pay, if rewards grow back; NaN where that would take too long. */
   paid({ world, policy }) {
-    const problem = makeProblem(world), { grid, depletion, sites } = problem;
+    const problem = makeProblem(world),
+      { grid, depletion, sites } = problem;
     const every = grid.size ** 2 * 5 * (35 / (1 - world.discount)) <= MOST_RETURNS;
-    const wanted = every ? null : sites, actions = viewedPolicy(problem, policy);
+    const wanted = every ? null : sites,
+      actions = viewedPolicy(problem, policy);
     const key = [mapKey(world), policy, policy === "walk" && every ? "" : sitesKey(world), every].join("|");
     const chain = chains.get(key, () => new Chain(grid, actions, world.discount, wanted));
     const numbers = chain.sites.map((state) => Math.max(sites.indexOf(state), 0));
-    const found = chain.paid(depletion, numbers), paid = new Float64Array(grid.size).fill(NaN);
-    chain.sites.forEach((state, i) => { paid[state] = found[i]; });
+    const found = chain.paid(depletion, numbers),
+      paid = new Float64Array(grid.size).fill(NaN);
+    chain.sites.forEach((state, i) => {
+      paid[state] = found[i];
+    });
     return { paid };
   },
 
@@ -87,9 +93,11 @@ export const TASKS = {
 
   /** The optimum, its episode and when it left; null if there are too many combinations of counts. */
   best({ world, seed }) {
-    const problem = makeProblem(world), optimum = problem.sites.length ? affordableOptimum(problem) : null;
+    const problem = makeProblem(world),
+      optimum = problem.sites.length ? affordableOptimum(problem) : null;
     if (!optimum) return null;
-    const { tolerance, error, values } = optimum, episode = play(problem, planned(optimum), seed);
+    const { tolerance, error, values } = optimum,
+      episode = play(problem, planned(optimum), seed);
     return { tolerance, error, value: values[problem.start], values, episode, stays: stays(episode, problem) };
   },
 };
@@ -106,7 +114,8 @@ export function answer({ id, task, message }) {
 /** Listens for messages, if this is a worker. */
 export function serve(scope) {
   scope.onmessage = ({ data }) => {
-    const reply = answer(data), first = reply.result?.first;
-    scope.postMessage(reply, first ? [first.buffer] : []);
+    const reply = answer(data),
+      firstVisit = reply.result?.firstVisit;
+    scope.postMessage(reply, firstVisit ? [firstVisit.buffer] : []);
   };
 }

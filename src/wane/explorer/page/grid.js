@@ -5,7 +5,13 @@
 import { Sparse } from "./linear.js";
 
 export const ACTIONS = ["up", "right", "down", "left", "stay"];
-const MOVES = [[-1, 0], [0, 1], [1, 0], [0, -1], [0, 0]];
+const MOVES = [
+  [-1, 0],
+  [0, 1],
+  [1, 0],
+  [0, -1],
+  [0, 0],
+];
 
 /** The states of a map, and the transitions between them. */
 export class Grid {
@@ -46,7 +52,8 @@ export class Grid {
   }
 
   #target(cell, [down, right]) {
-    const row = Math.floor(cell / this.columns) + down, column = (cell % this.columns) + right;
+    const row = Math.floor(cell / this.columns) + down,
+      column = (cell % this.columns) + right;
     const inside = row >= 0 && row < this.rows && column >= 0 && column < this.columns;
     return inside ? this.number[row * this.columns + column] : -1;
   }
@@ -54,7 +61,10 @@ export class Grid {
   /** Returns the transitions of all pairs of state and action: row s · nActions + a. */
   transitions() {
     if (this.kept) return this.kept;
-    const rows = this.size * this.nActions, start = new Int32Array(rows + 1), column = [], value = [];
+    const rows = this.size * this.nActions,
+      start = new Int32Array(rows + 1),
+      column = [],
+      value = [];
     for (let pair = 0; pair < rows; pair++) {
       for (const [state, probability] of this.#row(Math.floor(pair / this.nActions), this.next[pair])) {
         column.push(state);
@@ -69,17 +79,22 @@ export class Grid {
   /** Returns the next states with their probabilities, in ascending order, when an action aims at a state. */
   #row(state, aim) {
     if (this.slip === 0) return [[aim, 1]];
-    const near = this.neighbours[state], odds = new Map([[aim, 1 - this.slip]]);
+    const near = this.neighbours[state],
+      odds = new Map([[aim, 1 - this.slip]]);
     for (const other of near) odds.set(other, (odds.get(other) ?? 0) + this.slip * (1 / near.length));
     return [...odds].filter(([, probability]) => probability > 0).sort((one, other) => one[0] - other[0]);
   }
 
   /** Returns the kernel of a policy: an action for each state, or null for uniformly random actions. */
   under(policy) {
-    const { size, nActions } = this, pairs = this.transitions();
-    const start = new Int32Array(size + 1), column = [], value = [];
+    const { size, nActions } = this,
+      pairs = this.transitions();
+    const start = new Int32Array(size + 1),
+      column = [],
+      value = [];
     for (let s = 0; s < size; s++) {
-      const odds = new Map(), chosen = policy ? [policy[s]] : [...Array(nActions).keys()];
+      const odds = new Map(),
+        chosen = policy ? [policy[s]] : [...Array(nActions).keys()];
       for (const a of chosen) {
         const pair = s * nActions + a;
         for (let e = pairs.start[pair]; e < pairs.start[pair + 1]; e++) {
@@ -97,7 +112,8 @@ export class Grid {
 
   /** Returns how many steps each state is away from a goal; Infinity where there is no way. */
   distances(goal) {
-    const steps = new Float64Array(this.size).fill(Infinity), queue = [goal];
+    const steps = new Float64Array(this.size).fill(Infinity),
+      queue = [goal];
     steps[goal] = 0;
     for (let i = 0; i < queue.length; i++) {
       for (const near of this.neighbours[queue[i]]) {
@@ -112,7 +128,9 @@ export class Grid {
 
   /** Returns the policy that walks to a state on a shortest path, by the first of equally good actions, and stays. */
   shortestPaths(goal) {
-    const { size, nActions, next } = this, steps = this.distances(goal), policy = new Int32Array(size);
+    const { size, nActions, next } = this,
+      steps = this.distances(goal),
+      policy = new Int32Array(size);
     for (let s = 0; s < size; s++) {
       let best = 0;
       for (let a = 1; a < nActions; a++) {

@@ -13,7 +13,9 @@ export class Guide {
     byId("tour-back").addEventListener("click", () => this.go(this.at - 1));
     byId("tour-next").addEventListener("click", () => this.go(this.at + 1));
     byId("tour-end").addEventListener("click", () => this.end());
-    byId("tour").addEventListener("keydown", (event) => { if (event.key === "Escape") this.end(); });
+    byId("tour").addEventListener("keydown", (event) => {
+      if (event.key === "Escape") this.end();
+    });
   }
 
   /** Shows a step: its world, its words, and the part of the page that they are about. */

@@ -8,8 +8,10 @@ const ROUNDING = 1e-12;
 
 /** Returns the stays of an episode: site, arrival, steps, whether the episode ended first, and the rule's steps. */
 export function stays({ cells, rewards }, { sites, depletion, discount }) {
-  const numbers = cells.slice(1).map((cell) => sites.indexOf(cell)), received = sums(rewards, discount);
-  const visits = sites.map(() => 0), found = [];
+  const numbers = cells.slice(1).map((cell) => sites.indexOf(cell)),
+    received = sums(rewards, discount);
+  const visits = sites.map(() => 0),
+    found = [];
   for (let t = 0; t < numbers.length; t++) {
     const site = numbers[t];
     if (site < 0) continue;
@@ -22,7 +24,9 @@ export function stays({ cells, rewards }, { sites, depletion, discount }) {
   }
   return found.map((stay) => {
     const censored = stay.arrival - 1 + stay.steps === numbers.length;
-    const rule = depletion.growsBack ? null : ruleSteps(stay, rewards, received, depletion.curve(stay.site).shrink, discount);
+    const rule = depletion.growsBack
+      ? null
+      : ruleSteps(stay, rewards, received, depletion.curve(stay.site).shrink, discount);
     return { ...stay, censored, rule };
   });
 }
@@ -35,11 +39,16 @@ function sums(rewards, discount) {
 
 /** Returns after how many steps the rule leaves, and whether the episode ends before it does. */
 function ruleSteps(stay, rewards, received, shrink, discount) {
-  const horizon = rewards.length, average = received[horizon - 1] ?? 0, arrival = stay.arrival - 1;
-  let reward = rewards[arrival], soFar = received[arrival];
+  const horizon = rewards.length,
+    average = received[horizon - 1] ?? 0,
+    arrival = stay.arrival - 1;
+  let reward = rewards[arrival],
+    soFar = received[arrival];
   for (let elapsed = 0; ; elapsed++) {
-    const t = arrival + elapsed, next = reward * shrink(stay.visits + elapsed - 1);
-    const theta = threshold(average, soFar, t, horizon, discount), last = t + 1 === horizon;
+    const t = arrival + elapsed,
+      next = reward * shrink(stay.visits + elapsed - 1);
+    const theta = threshold(average, soFar, t, horizon, discount),
+      last = t + 1 === horizon;
     // R − R_t loses digits late in an episode. A difference that may be rounding is a tie, and no reason to leave.
     const leaves = next < theta - ROUNDING * (Math.abs(theta) + Math.abs(average) / discount ** (t + 1));
     if (leaves || last) return { steps: elapsed + 1, censored: last && !leaves };

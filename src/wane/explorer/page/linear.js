@@ -37,7 +37,9 @@ export class Sparse {
 
 /** Returns L and U of I − γP in one band, row by row: entry (i, j) is band[i · width + j − i + half]. */
 export function factor(kernel, discount) {
-  const n = kernel.size, half = kernel.bandwidth(), width = 2 * half + 1;
+  const n = kernel.size,
+    half = kernel.bandwidth(),
+    width = 2 * half + 1;
   const band = new Float64Array(n * width);
   for (let i = 0; i < n; i++) {
     band[i * width + half] = 1;
@@ -46,7 +48,8 @@ export function factor(kernel, discount) {
     }
   }
   for (let k = 0; k < n; k++) {
-    const pivot = band[k * width + half], end = Math.min(half, n - 1 - k);
+    const pivot = band[k * width + half],
+      end = Math.min(half, n - 1 - k);
     for (let below = 1; below <= end; below++) {
       const row = (k + below) * width + half - below;
       const multiple = band[row] / pivot;
@@ -60,8 +63,12 @@ export function factor(kernel, discount) {
 
 /** Solves for some columns of the identity. Returns X by rows: entry (s, i) is X[s · columns + i]. */
 export function solve({ size: n, half, band }, columns) {
-  const count = columns.length, width = 2 * half + 1, x = new Float64Array(n * count);
-  columns.forEach((state, i) => { x[state * count + i] = 1; });
+  const count = columns.length,
+    width = 2 * half + 1,
+    x = new Float64Array(n * count);
+  columns.forEach((state, i) => {
+    x[state * count + i] = 1;
+  });
   for (let i = 0; i < n; i++) {
     for (let k = Math.max(0, i - half); k < i; k++) addRow(x, count, i, k, -band[i * width + k - i + half]);
   }
@@ -76,6 +83,7 @@ export function solve({ size: n, half, band }, columns) {
 /** Adds a multiple of row k to row i. */
 function addRow(x, count, i, k, multiple) {
   if (multiple === 0) return;
-  let target = i * count, source = k * count;
+  let target = i * count,
+    source = k * count;
   for (const end = target + count; target < end; target++, source++) x[target] += multiple * x[source];
 }

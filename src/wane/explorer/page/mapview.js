@@ -3,7 +3,17 @@
 import { format, makeScale, ramp, theme } from "./colours.js";
 import { byId } from "./controls.js";
 import { erase, line, moveReward, moveStart, putReward, putWall } from "./editing.js";
-import { drawAgent, drawCells, drawFrame, drawRewards, drawStart, drawTrail, fit, letter, position } from "./painting.js";
+import {
+  drawAgent,
+  drawCells,
+  drawFrame,
+  drawRewards,
+  drawStart,
+  drawTrail,
+  fit,
+  letter,
+  position,
+} from "./painting.js";
 
 const HINTS = {
   look: "Click a cell to look from it. Drag the flag or a reward to move them.",
@@ -34,11 +44,18 @@ export class MapView {
     canvas.addEventListener("pointercancel", (event) => this.#up(event));
     canvas.addEventListener("pointerleave", () => this.#point(null));
     canvas.addEventListener("keydown", (event) => this.#key(event));
-    canvas.addEventListener("blur", () => { this.cursor = null; this.draw(); });
+    canvas.addEventListener("blur", () => {
+      this.cursor = null;
+      this.draw();
+    });
     // A finger that drags the flag or a reward must not scroll the page.
-    canvas.addEventListener("touchstart", (event) => {
-      if (this.#grabs(this.#cellAt(event.touches[0]))) event.preventDefault();
-    }, { passive: false });
+    canvas.addEventListener(
+      "touchstart",
+      (event) => {
+        if (this.#grabs(this.#cellAt(event.touches[0]))) event.preventDefault();
+      },
+      { passive: false },
+    );
     byId("tools").addEventListener("change", (event) => this.useTool(event.target.value));
     byId("reward-size").addEventListener("input", (event) => this.#resize(Number(event.target.value)));
     byId("reward-size").addEventListener("change", () => this.store.commit());
@@ -65,7 +82,8 @@ export class MapView {
   }
 
   #cellAt({ clientX, clientY }) {
-    const { left, top } = this.canvas.getBoundingClientRect(), { rows, columns } = this.store.world;
+    const { left, top } = this.canvas.getBoundingClientRect(),
+      { rows, columns } = this.store.world;
     const [column, row] = [Math.floor((clientX - left) / this.side), Math.floor((clientY - top) / this.side)];
     return row >= 0 && row < rows && column >= 0 && column < columns ? row * columns + column : null;
   }
@@ -91,18 +109,23 @@ export class MapView {
   #move(event) {
     const cell = this.#cellAt(event);
     this.#point(cell);
-    const { stroke } = this, { world } = this.store;
+    const { stroke } = this,
+      { world } = this.store;
     if (!stroke || cell === null || cell === stroke.last) return;
     stroke.moved = true;
     if (stroke.grabbed !== null) this.#drag(cell);
-    else if (this.tool === "wall" || this.tool === "erase") line(stroke.last, cell, world.columns).forEach((each) => this.#use(each));
+    else if (this.tool === "wall" || this.tool === "erase")
+      line(stroke.last, cell, world.columns).forEach((each) => this.#use(each));
     else if (this.tool === "start") this.#use(cell);
     stroke.last = cell;
   }
 
   #drag(cell) {
-    const { stroke, store } = this, { world } = store, isReward = world.sites.some((site) => site.cell === stroke.grabbed);
-    const changed = isReward && stroke.grabbed !== world.start ? moveReward(world, stroke.grabbed, cell) : moveStart(world, cell);
+    const { stroke, store } = this,
+      { world } = store,
+      isReward = world.sites.some((site) => site.cell === stroke.grabbed);
+    const changed =
+      isReward && stroke.grabbed !== world.start ? moveReward(world, stroke.grabbed, cell) : moveStart(world, cell);
     if (changed === world) return;
     stroke.grabbed = cell;
     store.change({ world: changed });
@@ -112,13 +135,16 @@ export class MapView {
     const { stroke, store } = this;
     this.stroke = null;
     if (!stroke || event.type === "pointercancel") return;
-    if (this.tool === "look" && !stroke.moved && !store.world.walls[stroke.from]) store.change({ view: { cell: stroke.from } });
+    if (this.tool === "look" && !stroke.moved && !store.world.walls[stroke.from])
+      store.change({ view: { cell: stroke.from } });
     store.commit();
   }
 
   /** Uses the tool on a cell. */
   #use(cell) {
-    const { store } = this, { world } = store, size = Number(byId("reward-size").value);
+    const { store } = this,
+      { world } = store,
+      size = Number(byId("reward-size").value);
     if (this.tool === "look" && !world.walls[cell]) store.change({ view: { cell } });
     if (this.tool === "wall") store.change({ world: putWall(world, cell, 1) });
     if (this.tool === "erase") store.change({ world: erase(world, cell) });
@@ -132,22 +158,31 @@ export class MapView {
   }
 
   #key(event) {
-    const { store } = this, { world } = store;
+    const { store } = this,
+      { world } = store;
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     this.cursor ??= store.view.cell;
-    const arrow = ARROWS[event.key], tool = KEYS[event.key.toLowerCase()];
-    const reward = world.sites.find((site) => site.cell === this.cursor), more = { "+": 0.5, "-": -0.5, "=": 0.5 }[event.key];
+    const arrow = ARROWS[event.key],
+      tool = KEYS[event.key.toLowerCase()];
+    const reward = world.sites.find((site) => site.cell === this.cursor),
+      more = { "+": 0.5, "-": -0.5, "=": 0.5 }[event.key];
     if (arrow) this.#walk(arrow);
-    else if (event.key === "Enter") { this.#use(this.cursor); store.commit(); }
-    else if (tool) this.useTool(tool);
-    else if (more && reward) { store.change({ world: putReward(world, this.cursor, reward.reward + more) }); store.commit(); }
-    else return;
+    else if (event.key === "Enter") {
+      this.#use(this.cursor);
+      store.commit();
+    } else if (tool) this.useTool(tool);
+    else if (more && reward) {
+      store.change({ world: putReward(world, this.cursor, reward.reward + more) });
+      store.commit();
+    } else return;
     event.preventDefault();
     this.#point(this.cursor);
   }
 
   #walk([down, right]) {
-    const { rows, columns } = this.store.world, row = Math.floor(this.cursor / columns) + down, column = (this.cursor % columns) + right;
+    const { rows, columns } = this.store.world,
+      row = Math.floor(this.cursor / columns) + down,
+      column = (this.cursor % columns) + right;
     if (row >= 0 && row < rows && column >= 0 && column < columns) this.cursor = row * columns + column;
   }
 
@@ -163,11 +198,17 @@ export class MapView {
 
   /** Tells the numbers of the cell that is pointed at, or of the one that is looked from. */
   tell() {
-    const { world, view, look } = this.store, cell = this.hover ?? view.cell, place = (each) => `(${Math.floor(each / world.columns)}, ${each % world.columns})`;
-    const site = world.sites.findIndex((each) => each.cell === cell), state = look?.grid.number[cell] ?? -1;
-    const parts = [`Cell ${place(cell)}${world.walls[cell] ? ", a wall" : ""}${cell === world.start ? ", the start" : ""}`];
+    const { world, view, look } = this.store,
+      cell = this.hover ?? view.cell,
+      place = (each) => `(${Math.floor(each / world.columns)}, ${each % world.columns})`;
+    const site = world.sites.findIndex((each) => each.cell === cell),
+      state = look?.grid.number[cell] ?? -1;
+    const parts = [
+      `Cell ${place(cell)}${world.walls[cell] ? ", a wall" : ""}${cell === world.start ? ", the start" : ""}`,
+    ];
     if (site >= 0) parts.push(`reward ${letter(site)} of ${format(world.sites[site].reward)}`);
-    if (state >= 0 && view.show === "visits" && look.visits) parts.push(`Φ from ${place(view.cell)} = ${format(look.visits[state])}`);
+    if (state >= 0 && view.show === "visits" && look.visits)
+      parts.push(`Φ from ${place(view.cell)} = ${format(look.visits[state])}`);
     if (state >= 0 && view.show !== "nothing" && look.values) parts.push(`value ${format(look.values[state])}`);
     byId("readout").textContent = parts.join(" · ");
   }
@@ -179,13 +220,17 @@ export class MapView {
 
   /** Draws the cells anew: after a change of the world, of the colours or of the size. */
   redraw() {
-    const { world, view, look } = this.store, { side } = fit(this.canvas, world, this.room.width, this.room.height);
+    const { world, view, look } = this.store,
+      { side } = fit(this.canvas, world, this.room.width, this.room.height);
     this.side = side;
-    const numbers = look && view.show !== "nothing" ? look[view.show] : null, scale = numbers && makeScale(numbers);
-    const heat = scale && Float64Array.from(world.walls, (_, cell) => {
-      const state = look.grid.number[cell] ?? -1;
-      return state < 0 ? NaN : scale.share(numbers[state]);
-    });
+    const numbers = look && view.show !== "nothing" ? look[view.show] : null,
+      scale = numbers && makeScale(numbers);
+    const heat =
+      scale &&
+      Float64Array.from(world.walls, (_, cell) => {
+        const state = look.grid.number[cell] ?? -1;
+        return state < 0 ? NaN : scale.share(numbers[state]);
+      });
     drawCells(fit(this.base, world, side * world.columns).context, side, world, heat);
     this.#legend(scale, view, numbers?.some(Number.isNaN));
     this.tell();
@@ -195,34 +240,54 @@ export class MapView {
   #legend(scale, { show }, partial) {
     byId("legend").hidden = !scale;
     if (!scale) return;
-    const context = byId("ramp").getContext("2d"), colours = theme(), negative = scale.low < 0, most = Math.max(scale.high, -scale.low);
+    const context = byId("ramp").getContext("2d"),
+      colours = theme(),
+      negative = scale.low < 0,
+      most = Math.max(scale.high, -scale.low);
     for (let x = 0; x < 256; x++) {
-      const value = negative ? scale.low + ((scale.high - scale.low) * x) / 255 : 0, share = negative ? value / (most || 1) : x / 255;
+      const value = negative ? scale.low + ((scale.high - scale.low) * x) / 255 : 0,
+        share = negative ? value / (most || 1) : x / 255;
       context.fillStyle = share >= 0 ? ramp(colours.up, share) : ramp(colours.down, -share);
       context.fillRect(x, 0, 1, 12);
     }
     byId("ramp-low").textContent = format(scale.low);
     byId("ramp-high").textContent = format(scale.high);
-    byId("ramp-name").textContent = `${NAMES[show]}${scale.logarithmic ? " (logarithmic)" : ""}${partial ? ", rewarded cells only" : ""}`;
+    byId("ramp-name").textContent =
+      `${NAMES[show]}${scale.logarithmic ? " (logarithmic)" : ""}${partial ? ", rewarded cells only" : ""}`;
   }
 
   /** Draws everything that moves on top of the cells. */
   draw(time = this.time) {
     if (!this.side) return;
     this.time = time;
-    const { world, view } = this.store, { side } = this, context = this.canvas.getContext("2d"), walkers = this.walkers();
+    const { world, view } = this.store,
+      { side } = this,
+      context = this.canvas.getContext("2d"),
+      walkers = this.walkers();
     context.clearRect(0, 0, world.columns * side, world.rows * side);
     context.drawImage(this.base, 0, 0, world.columns * side, world.rows * side);
-    const followed = walkers.find((walker) => walker.followed), step = Math.floor(time);
+    const followed = walkers.find((walker) => walker.followed),
+      step = Math.floor(time);
     const remaining = followed?.remaining[Math.min(step, followed.remaining.length - 1)];
     drawRewards(context, side, world, remaining?.length === world.sites.length ? remaining : null, true);
     drawStart(context, side, world);
     if (view.show === "visits") drawFrame(context, side, world.columns, view.cell, true);
     if (this.selected !== null) drawFrame(context, side, world.columns, this.selected, true);
     const spread = walkers.length > 1 ? 0.1 : 0;
-    walkers.forEach(({ cells, colour, shape }) => drawTrail(context, side, world.columns, cells, time, colour, (shape - 1) * spread));
+    walkers.forEach(({ cells, colour, shape }) =>
+      drawTrail(context, side, world.columns, cells, time, colour, (shape - 1) * spread),
+    );
     walkers.forEach(({ cells, colour, shape, followed: large }) =>
-      drawAgent(context, side, position(cells, world.columns, time), shape, colour, large ? 1.15 : 0.85, (shape - 1) * spread));
+      drawAgent(
+        context,
+        side,
+        position(cells, world.columns, time),
+        shape,
+        colour,
+        large ? 1.15 : 0.85,
+        (shape - 1) * spread,
+      ),
+    );
     const pointed = this.cursor ?? this.hover;
     if (pointed !== null) drawFrame(context, side, world.columns, pointed, this.cursor !== null);
   }

@@ -4,7 +4,8 @@ import { shade, theme } from "./colours.js";
 
 /** Fits a canvas to a width in CSS pixels, sharp on any screen. Returns its context and the side of a cell. */
 export function fit(canvas, { rows, columns }, width, mostHeight = Infinity) {
-  const side = Math.max(Math.min(width / columns, mostHeight / rows, 72), 2), ratio = window.devicePixelRatio || 1;
+  const side = Math.max(Math.min(width / columns, mostHeight / rows, 72), 2),
+    ratio = window.devicePixelRatio || 1;
   const [wide, high] = [Math.round(side * columns), Math.round(side * rows)];
   if (canvas.width !== Math.round(wide * ratio) || canvas.height !== Math.round(high * ratio)) {
     canvas.width = Math.round(wide * ratio);
@@ -22,10 +23,12 @@ const corner = (cell, columns, side) => [(cell % columns) * side, Math.floor(cel
 
 /** Draws the cells. `heat` has a share from −1 to 1 for each cell, NaN for none, or is null. */
 export function drawCells(context, side, { rows, columns, walls }, heat = null) {
-  const colours = theme(), space = side > 14 ? 1 : side > 7 ? 0.5 : 0;
+  const colours = theme(),
+    space = side > 14 ? 1 : side > 7 ? 0.5 : 0;
   context.clearRect(0, 0, columns * side, rows * side);
   for (let cell = 0; cell < rows * columns; cell++) {
-    const [x, y] = corner(cell, columns, side), share = heat ? heat[cell] : NaN;
+    const [x, y] = corner(cell, columns, side),
+      share = heat ? heat[cell] : NaN;
     context.fillStyle = walls[cell] ? colours.wall : Number.isNaN(share) ? colours.free : shade(colours, share);
     context.beginPath();
     context.roundRect(x + space / 2, y + space / 2, side - space, side - space, side > 14 ? side * 0.12 : 0);
@@ -35,28 +38,33 @@ export function drawCells(context, side, { rows, columns, walls }, heat = null) 
 
 /** Draws every reward as a disc: its area is what remains, the ring is what there was. */
 export function drawRewards(context, side, { columns, sites }, remaining, withNumbers) {
-  const colours = theme(), largest = Math.max(...sites.map(({ reward }) => Math.abs(reward)), 1e-9);
+  const colours = theme(),
+    largest = Math.max(...sites.map(({ reward }) => Math.abs(reward)), 1e-9);
   sites.forEach(({ cell, reward }, i) => {
-    const [x, y] = corner(cell, columns, side), middle = [x + side / 2, y + side / 2];
-    const radius = (amount) => side * 0.44 * Math.sqrt(Math.min(Math.abs(amount) / largest, 1.2)), left = remaining?.[i] ?? reward;
+    const [x, y] = corner(cell, columns, side),
+      middle = [x + side / 2, y + side / 2];
+    const radius = (amount) => side * 0.44 * Math.sqrt(Math.min(Math.abs(amount) / largest, 1.2));
+    const remains = remaining?.[i] ?? reward;
     context.lineWidth = Math.max(side * 0.04, 1);
     context.strokeStyle = reward < 0 ? colours.loss : colours.rewardEdge;
     circle(context, middle, Math.max(radius(reward), side * 0.12));
     context.setLineDash([side * 0.08, side * 0.06]);
     context.stroke();
     context.setLineDash([]);
-    if (radius(left) > 0.4) {
+    if (radius(remains) > 0.4) {
       context.fillStyle = reward < 0 ? colours.loss : colours.reward;
-      circle(context, middle, Math.min(radius(left), side * 0.47));
+      circle(context, middle, Math.min(radius(remains), side * 0.47));
       context.fill();
       if (side > 10) context.stroke();
     }
     if (withNumbers && side >= 24) drawLetter(context, letter(i), x, y, side, colours);
-    if (withNumbers && side >= 30) label(context, amount(left), middle, side, radius(left) > side * 0.24, colours);
+    if (withNumbers && side >= 30)
+      label(context, amount(remains), middle, side, radius(remains) > side * 0.24, colours);
   });
 }
 
-const amount = (value) => (Math.abs(value) >= 9.95 || Number.isInteger(value) ? String(Math.round(value)) : value.toFixed(1));
+const amount = (value) =>
+  Math.abs(value) >= 9.95 || Number.isInteger(value) ? String(Math.round(value)) : value.toFixed(1);
 
 /** Returns the letter of a reward, by which the page speaks of it. */
 export const letter = (i) => (i < 26 ? String.fromCharCode(65 + i) : `#${i + 1}`);
@@ -92,9 +100,20 @@ function circle(context, [x, y], radius) {
 
 /** Draws a flag where episodes start, with a halo so that it stands out on any colour. */
 export function drawStart(context, side, { columns, start }) {
-  const [x, y] = corner(start, columns, side), colours = theme(), pole = x + side * 0.2;
-  for (const [colour, width] of [[colours.halo, Math.max(side * 0.14, 3)], [colours.ink, Math.max(side * 0.05, 1)]]) {
-    Object.assign(context, { strokeStyle: colour, fillStyle: colour, lineWidth: width, lineCap: "round", lineJoin: "round" });
+  const [x, y] = corner(start, columns, side),
+    colours = theme(),
+    pole = x + side * 0.2;
+  for (const [colour, width] of [
+    [colours.halo, Math.max(side * 0.14, 3)],
+    [colours.ink, Math.max(side * 0.05, 1)],
+  ]) {
+    Object.assign(context, {
+      strokeStyle: colour,
+      fillStyle: colour,
+      lineWidth: width,
+      lineCap: "round",
+      lineJoin: "round",
+    });
     context.beginPath();
     context.moveTo(pole, y + side * 0.86);
     context.lineTo(pole, y + side * 0.16);
@@ -107,8 +126,12 @@ export function drawStart(context, side, { columns, start }) {
 
 /** Draws a frame around a cell: the one that is looked from, the one under the pointer. */
 export function drawFrame(context, side, columns, cell, strong) {
-  const [x, y] = corner(cell, columns, side), colours = theme();
-  for (const [colour, width] of [[colours.halo, strong ? 5 : 3], [colours.ink, strong ? 2.5 : 1]]) {
+  const [x, y] = corner(cell, columns, side),
+    colours = theme();
+  for (const [colour, width] of [
+    [colours.halo, strong ? 5 : 3],
+    [colours.ink, strong ? 2.5 : 1],
+  ]) {
     context.strokeStyle = colour;
     context.lineWidth = width;
     context.beginPath();
@@ -119,8 +142,11 @@ export function drawFrame(context, side, columns, cell, strong) {
 
 /** Returns where an agent is at a time between steps, in cells: [column, row]. */
 export function position(cells, columns, time) {
-  const last = cells.length - 1, at = Math.min(Math.floor(time), last), next = Math.min(at + 1, last);
-  const share = time >= last ? 0 : time - at, eased = share * share * (3 - 2 * share);
+  const last = cells.length - 1,
+    at = Math.min(Math.floor(time), last),
+    next = Math.min(at + 1, last);
+  const share = time >= last ? 0 : time - at,
+    eased = share * share * (3 - 2 * share);
   const between = (one, other) => one + (other - one) * eased;
   return [
     between(cells[at] % columns, cells[next] % columns),
@@ -130,10 +156,19 @@ export function position(cells, columns, time) {
 
 /** Draws the way that an agent has come, the last steps strongly. `shift` keeps the trails of several apart. */
 export function drawTrail(context, side, columns, cells, time, colour, shift) {
-  const steps = Math.min(Math.floor(time), cells.length - 1), recent = Math.max(0, steps - 12);
-  const point = (cell) => [(cell % columns + 0.5 + shift) * side, (Math.floor(cell / columns) + 0.5 + shift) * side];
-  Object.assign(context, { strokeStyle: colour, lineWidth: Math.max(side * 0.07, 1.2), lineCap: "round", lineJoin: "round" });
-  for (const [first, last, strength] of [[Math.max(0, steps - 80), recent, 0.28], [recent, steps, 0.75]]) {
+  const steps = Math.min(Math.floor(time), cells.length - 1),
+    recent = Math.max(0, steps - 12);
+  const point = (cell) => [((cell % columns) + 0.5 + shift) * side, (Math.floor(cell / columns) + 0.5 + shift) * side];
+  Object.assign(context, {
+    strokeStyle: colour,
+    lineWidth: Math.max(side * 0.07, 1.2),
+    lineCap: "round",
+    lineJoin: "round",
+  });
+  for (const [first, last, strength] of [
+    [Math.max(0, steps - 80), recent, 0.28],
+    [recent, steps, 0.75],
+  ]) {
     context.globalAlpha = strength;
     context.beginPath();
     context.moveTo(...point(cells[first]));
@@ -145,7 +180,9 @@ export function drawTrail(context, side, columns, cells, time, colour, shift) {
 
 /** Draws an agent: a circle, a square or a diamond, so that colours are not needed to tell them apart. */
 export function drawAgent(context, side, [column, row], shape, colour, scale = 1, shift = 0) {
-  const x = (column + 0.5 + shift) * side, y = (row + 0.5 + shift) * side, r = side * 0.24 * scale;
+  const x = (column + 0.5 + shift) * side,
+    y = (row + 0.5 + shift) * side,
+    r = side * 0.24 * scale;
   context.fillStyle = colour;
   context.strokeStyle = theme().halo;
   context.lineWidth = Math.max(side * 0.06, 1.5);

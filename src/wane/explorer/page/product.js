@@ -5,7 +5,8 @@
 
 const TOLERANCES = [1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1];
 /** A plan is made only if it takes at most so many elementary steps (about a second), and so many bytes. */
-const MOST_WORK = 2.5e8, MOST_BYTES = 1e8;
+const MOST_WORK = 2.5e8,
+  MOST_BYTES = 1e8;
 
 /** Returns the optimum of a problem to the smallest tolerance that is affordable, or null if none is. */
 export function affordableOptimum(problem) {
@@ -24,9 +25,12 @@ function isAffordable({ grid, horizon }, combinations) {
 
 /** Returns f(0), …, f(m − 1), f(∞) for every site, the strides of its counts, and a bound on what these leave out. */
 function tables({ rewards, depletion, discount, horizon }, tolerance) {
-  const wanted = tolerance / 2, sizes = rewards.map(Math.abs), largest = Math.max(...sizes, 1e-300);
+  const wanted = tolerance / 2,
+    sizes = rewards.map(Math.abs),
+    largest = Math.max(...sizes, 1e-300);
   const { longest, cut } = longestCount(largest, discount, horizon, wanted);
-  let error = cut ? (2 * largest * discount ** longest) / (1 - discount) : 0, combinations = 1;
+  let error = cut ? (2 * largest * discount ** longest) / (1 - discount) : 0,
+    combinations = 1;
   const worths = [];
   for (let i = 0; i < sizes.length; i++) {
     const { worth, loss } = losses((n) => depletion.curve(i).worth(n), discount, longest, cut);
@@ -45,14 +49,17 @@ function tables({ rewards, depletion, discount, horizon }, tolerance) {
 function longestCount(size, discount, horizon, tolerance) {
   if (discount === 0) return { longest: Math.min(horizon, 1), cut: false };
   const negligible = Math.max((tolerance * (1 - discount)) / (8 * size), 1e-300);
-  const ahead = Math.max(Math.ceil(Math.log(negligible) / Math.log(discount)), 1);
-  return { longest: Math.min(ahead, horizon), cut: ahead < horizon };
+  const counted = Math.max(Math.ceil(Math.log(negligible) / Math.log(discount)), 1);
+  return { longest: Math.min(counted, horizon), cut: counted < horizon };
 }
 
 /** Returns f(0), …, f(longest), and what is lost at most, per unit of r̄, if counting stops at each count. */
 function losses(curve, discount, longest, cut) {
-  const worth = Array.from({ length: longest + 1 }, (_, n) => curve(n)), loss = new Float64Array(longest + 1);
-  let largest = 0, sum = 0, steps = 0;
+  const worth = Array.from({ length: longest + 1 }, (_, n) => curve(n)),
+    loss = new Float64Array(longest + 1);
+  let largest = 0,
+    sum = 0,
+    steps = 0;
   for (let n = longest; n >= 0; n--) {
     const deviation = Math.abs(worth[n] - worth[longest]);
     largest = Math.max(largest, deviation);
@@ -65,16 +72,22 @@ function losses(curve, discount, longest, cut) {
 
 /** Returns A at the start of an episode, the best action of every time, combination of counts and state, and more. */
 function iterate({ grid, sites, rewards, discount, horizon, wallPenalty }, plan) {
-  const { size, nActions } = grid, { combinations } = plan, actions = new Uint8Array(horizon * combinations * size);
-  let best = new Float64Array(combinations * size), improved = new Float64Array(combinations * size);
-  const arrival = new Float64Array(size), pairs = grid.transitions(), certain = grid.slip === 0;
+  const { size, nActions } = grid,
+    { combinations } = plan,
+    actions = new Uint8Array(horizon * combinations * size);
+  let best = new Float64Array(combinations * size),
+    improved = new Float64Array(combinations * size);
+  const arrival = new Float64Array(size),
+    pairs = grid.transitions(),
+    certain = grid.slip === 0;
   const costs = Float64Array.from(grid.bumps, (bump) => -(wallPenalty * (1 - grid.slip)) * bump);
   for (let time = horizon - 1; time >= 0; time--) {
     for (let c = 0; c < combinations; c++) {
       arrive(arrival, best, c, { sites, rewards, discount }, plan);
       const table = actions.subarray((time * combinations + c) * size, (time * combinations + c + 1) * size);
       for (let s = 0; s < size; s++) {
-        let highest = -Infinity, chosen = 0;
+        let highest = -Infinity,
+          chosen = 0;
         for (let a = 0; a < nActions; a++) {
           const pair = s * nActions + a;
           const q = (certain ? arrival[grid.next[pair]] : expected(pairs, pair, arrival)) + costs[pair];
@@ -95,11 +108,13 @@ function iterate({ grid, sites, rewards, discount, horizon, wallPenalty }, plan)
 
 /** Writes what arriving in each state with the counts of a combination is worth: its site pays and counts. */
 function arrive(arrival, best, combination, { sites, rewards, discount }, { worths, strides }) {
-  const size = arrival.length, here = combination * size;
-  for (let s = 0; s < size; s++) arrival[s] = discount * best[here + s];
+  const size = arrival.length,
+    own = combination * size;
+  for (let s = 0; s < size; s++) arrival[s] = discount * best[own + s];
   for (let i = 0; i < sites.length; i++) {
-    const levels = worths[i].length, level = Math.floor(combination / strides[i]) % levels;
-    const after = level < levels - 1 ? here + strides[i] * size : here;
+    const levels = worths[i].length,
+      level = Math.floor(combination / strides[i]) % levels;
+    const after = level < levels - 1 ? own + strides[i] * size : own;
     arrival[sites[i]] = rewards[i] * worths[i][level] + discount * best[after + sites[i]];
   }
 }

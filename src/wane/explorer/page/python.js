@@ -14,7 +14,9 @@ const pair = ([row, column]) => `(${row}, ${column})`;
 
 /** Returns a depletion as Python makes it. */
 function depletionCode({ kind, ...parameters }) {
-  return `wane.${kind}(${Object.entries(parameters).map(([name, value]) => `${name}=${literal(value)}`).join(", ")})`;
+  return `wane.${kind}(${Object.entries(parameters)
+    .map(([name, value]) => `${name}=${literal(value)}`)
+    .join(", ")})`;
 }
 
 function worldCode(world) {
@@ -36,9 +38,10 @@ function worldCode(world) {
 
 function lookCode({ world, view }) {
   const [row, column] = [Math.floor(view.cell / world.columns), view.cell % world.columns];
-  const policy = view.policy === "walk"
-    ? "np.full((world.n_states, world.n_actions), 1 / world.n_actions)"
-    : `shortest_paths(world.map, int(world.sites[${view.policy}]), world.n_actions)`;
+  const policy =
+    view.policy === "walk"
+      ? "np.full((world.n_states, world.n_actions), 1 / world.n_actions)"
+      : `shortest_paths(world.map, int(world.sites[${view.policy}]), world.n_actions)`;
   return [
     "",
     `# What is seen from cell (${row}, ${column}): Φ of the rewarded cells under the chosen policy, and the value.`,
@@ -52,11 +55,21 @@ function lookCode({ world, view }) {
   ];
 }
 
+/** The random numbers of the page, in Python. */
+const UNIFORMS = [
+  "",
+  "def uniforms(seed):",
+  "    while True:",
+  "        seed = seed * 48271 % 2147483647",
+  "        yield seed / 2147483647",
+  "",
+];
+
 function playCode({ slip }, seed) {
   const slips = slip > 0;
   return [
     "",
-    ...(slips ? ["", "def uniforms(seed):", "    while True:", "        seed = seed * 48271 % 2147483647", "        yield seed / 2147483647", ""] : []),
+    ...(slips ? UNIFORMS : []),
     "",
     "def play(act):",
     '    """Plays one episode. Returns the cells, the rewards and the discounted return."""',
@@ -87,15 +100,17 @@ function playCode({ slip }, seed) {
 
 function agentCode({ kind, belief }, number) {
   const believed = belief === null ? "world.depletion" : `wane.Geometric(${literal(belief)})`;
-  const act = kind === "best"
-    ? "lambda time, cell, remaining, visits: best.action(cell, visits, time)"
-    : `composing(${kind === "walk" ? "walk" : "paths"}, ${believed})`;
+  const act =
+    kind === "best"
+      ? "lambda time, cell, remaining, visits: best.action(cell, visits, time)"
+      : `composing(${kind === "walk" ? "walk" : "paths"}, ${believed})`;
   return [`cells, rewards, value = play(${act})`, `print("forager ${number}", value)`];
 }
 
 /** Returns Python code for a state. `tolerance` is that of the optimum which the page shows, or null if it shows none. */
 export function pythonCode({ world, view }, tolerance) {
-  const agents = view.agents.filter(({ kind }) => kind !== "best" || tolerance !== null), played = world.sites.length > 0;
+  const agents = view.agents.filter(({ kind }) => kind !== "best" || tolerance !== null),
+    played = world.sites.length > 0;
   const best = [
     "",
     "# The best that anyone can do.",

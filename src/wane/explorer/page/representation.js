@@ -13,7 +13,8 @@ const NEGLIGIBLE = 1e-15;
 export class Chain {
   constructor(grid, policy, discount, sites = null) {
     const chosen = sites ?? Array.from({ length: grid.size }, (_, s) => s);
-    const kernel = grid.under(policy), x = solve(factor(kernel, discount), chosen);
+    const kernel = grid.under(policy),
+      x = solve(factor(kernel, discount), chosen);
     Object.assign(this, { grid, policy, kernel, discount, sites: chosen, ...divide(x, chosen), laws: new Map() });
   }
 
@@ -34,15 +35,18 @@ export class Chain {
 
 /** Returns F and 1 − R from columns of M. */
 function divide(x, sites) {
-  const count = sites.length, diagonal = sites.map((state, i) => x[state * count + i]);
+  const count = sites.length,
+    diagonal = sites.map((state, i) => x[state * count + i]);
   for (let e = 0; e < x.length; e++) x[e] /= diagonal[e % count];
-  return { first: x, escape: Float64Array.from(diagonal, (d) => 1 / d) };
+  return { firstVisit: x, escape: Float64Array.from(diagonal, (d) => 1 / d) };
 }
 
 /** Follows the chain until it comes back to a site. The last entry also holds what is left out, as if it came then. */
 function returnLaw(kernel, discount, site, returns) {
   const law = [];
-  let hits = new Float64Array(kernel.size), rest = returns, factorNow = 1;
+  let hits = new Float64Array(kernel.size),
+    rest = returns,
+    factorNow = 1;
   hits[site] = 1;
   while (rest > NEGLIGIBLE * returns && law.length < 200_000) {
     hits = kernel.times(hits);
@@ -57,9 +61,9 @@ function returnLaw(kernel, discount, site, returns) {
 }
 
 /** Returns Φ(s, ·) of one state over the sites of a chain. */
-export function row({ first, sites }, paid, state) {
+export function row({ firstVisit, sites }, paid, state) {
   const count = sites.length;
-  return Float64Array.from(paid, (total, i) => first[state * count + i] * total);
+  return Float64Array.from(paid, (total, i) => firstVisit[state * count + i] * total);
 }
 
 /**
@@ -67,9 +71,11 @@ export function row({ first, sites }, paid, state) {
  * bumping into walls costs. `chain` must hold the sites of the world, with the totals `paid`.
  */
 export function values(chain, paid, rewards, wallPenalty) {
-  const { grid, kernel, discount, first } = chain, count = rewards.length, worth = new Float64Array(grid.size);
+  const { grid, kernel, discount, firstVisit } = chain,
+    count = rewards.length,
+    worth = new Float64Array(grid.size);
   for (let s = 0; s < grid.size; s++) {
-    for (let i = 0; i < count; i++) worth[s] += first[s * count + i] * paid[i] * rewards[i];
+    for (let i = 0; i < count; i++) worth[s] += firstVisit[s * count + i] * paid[i] * rewards[i];
   }
   const next = kernel.times(worth).map((value) => discount * value);
   if (!wallPenalty) return next;

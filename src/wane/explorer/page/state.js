@@ -9,8 +9,20 @@ export const AGENT_KINDS = ["paths", "walk", "best"];
 const SHOWN = ["visits", "values", "nothing"];
 /** The names of a world's settings in its JSON, which are those of wane.worlds.World. */
 const SETTINGS = [
-  "map", "sites", "rewards", "depletion", "discount", "timing", "wall_penalty", "start", "n_actions", "slip",
-  "observation", "horizon", "threshold", "policies",
+  "map",
+  "sites",
+  "rewards",
+  "depletion",
+  "discount",
+  "timing",
+  "wall_penalty",
+  "start",
+  "n_actions",
+  "slip",
+  "observation",
+  "horizon",
+  "threshold",
+  "policies",
 ];
 
 /** What is thrown for input that makes no sense: its message is for the reader of the page. */
@@ -23,7 +35,7 @@ function refuse(sentence) {
 const isObject = (value) => typeof value === "object" && value !== null && !Array.isArray(value);
 const own = (object, name) => (Object.hasOwn(object, name) ? object[name] : undefined);
 const shorten = (value) => {
-  const text = String(typeof value === "string" ? value : JSON.stringify(value) ?? value);
+  const text = String(typeof value === "string" ? value : (JSON.stringify(value) ?? value));
   return text.length > 40 ? `${text.slice(0, 40)}…` : text;
 };
 
@@ -70,11 +82,16 @@ export function readWorld(description) {
 
 function readMap(text) {
   if (typeof text !== "string") refuse("The “map” of a world is text: # is a wall, . is a free cell.");
-  if (text.length > 4000) refuse(`The map is too large: at most ${LIMITS.side} × ${LIMITS.side} cells fit on this page.`);
-  const lines = text.replaceAll("\r\n", "\n").split("\n").map((line) => line.replace(/^[ \t]+|[ \t]+$/g, ""));
+  if (text.length > 4000)
+    refuse(`The map is too large: at most ${LIMITS.side} × ${LIMITS.side} cells fit on this page.`);
+  const lines = text
+    .replaceAll("\r\n", "\n")
+    .split("\n")
+    .map((line) => line.replace(/^[ \t]+|[ \t]+$/g, ""));
   while (lines.length && !lines[0]) lines.shift();
   while (lines.length && !lines[lines.length - 1]) lines.pop();
-  const rows = lines.length, columns = rows ? lines[0].length : 0;
+  const rows = lines.length,
+    columns = rows ? lines[0].length : 0;
   if (rows > LIMITS.side || columns > LIMITS.side) {
     refuse(`The map is too large: at most ${LIMITS.side} × ${LIMITS.side} cells fit on this page.`);
   }
@@ -135,7 +152,8 @@ export function readDepletion(description, nSites) {
   if (typeof kind !== "string" || !Object.hasOwn(KINDS, kind)) {
     refuse(`This page knows rewards of the kinds ${Object.keys(KINDS).join(", ")}.`);
   }
-  const { fields, whole = false } = KINDS[kind], result = { kind };
+  const { fields, whole = false } = KINDS[kind],
+    result = { kind };
   const strange = Object.keys(description).find((name) => name !== "kind" && !Object.hasOwn(fields, name));
   if (strange !== undefined) refuse(`${kind} has no setting “${shorten(strange)}”.`);
   for (const [name, [low, high]] of Object.entries(fields)) {
@@ -170,7 +188,8 @@ export function describeWorld(world) {
 /** Returns the rows of a map as text. */
 export function mapLines({ rows, columns, walls }) {
   return Array.from({ length: rows }, (_, row) =>
-    Array.from(walls.subarray(row * columns, (row + 1) * columns), (wall) => (wall ? "#" : ".")).join(""));
+    Array.from(walls.subarray(row * columns, (row + 1) * columns), (wall) => (wall ? "#" : ".")).join(""),
+  );
 }
 
 /** How a world is looked at when nothing else is said: three agents with different beliefs. */
@@ -178,7 +197,11 @@ export const DEFAULT_VIEW = {
   show: "visits",
   policy: "walk",
   cell: null,
-  agents: [{ kind: "paths", belief: 0 }, { kind: "paths", belief: null }, { kind: "paths", belief: 1 }],
+  agents: [
+    { kind: "paths", belief: 0 },
+    { kind: "paths", belief: null },
+    { kind: "paths", belief: 1 },
+  ],
   seed: 1,
 };
 
@@ -186,16 +209,21 @@ export const DEFAULT_VIEW = {
 function readView(view, world) {
   if (view === undefined) return structuredClone({ ...DEFAULT_VIEW, cell: world.start });
   if (!isObject(view)) refuse("The “view” of a page is a JSON object.");
-  const choose = (name, choices) => optional(view, name, DEFAULT_VIEW[name], (value) =>
-    (choices.includes(value) ? value : refuse(`“${name}” is one of ${choices.join(", ")}, not ${shorten(value)}.`)));
-  const cell = optional(view, "cell", world.start, (value) => readNumber(value, "cell", 0, world.walls.length - 1, true));
+  const choose = (name, choices) =>
+    optional(view, name, DEFAULT_VIEW[name], (value) =>
+      choices.includes(value) ? value : refuse(`“${name}” is one of ${choices.join(", ")}, not ${shorten(value)}.`),
+    );
+  const cell = optional(view, "cell", world.start, (value) =>
+    readNumber(value, "cell", 0, world.walls.length - 1, true),
+  );
   if (world.walls[cell]) refuse("The cell to look from is a wall.");
   const agents = optional(view, "agents", DEFAULT_VIEW.agents, (value) => value);
   if (!Array.isArray(agents) || agents.length > 3) refuse("There are at most three agents.");
   return {
     show: choose("show", SHOWN),
     policy: optional(view, "policy", "walk", (value) =>
-      (value === "walk" ? value : readNumber(value, "policy", 0, Math.max(world.sites.length - 1, 0), true))),
+      value === "walk" ? value : readNumber(value, "policy", 0, Math.max(world.sites.length - 1, 0), true),
+    ),
     cell,
     agents: agents.map(readAgent),
     seed: optional(view, "seed", 1, (value) => readNumber(value, "seed", 1, 1e9, true)),
@@ -246,7 +274,8 @@ export function encodeLink(state) {
 /** Reads the part of an address after #. */
 export function decodeLink(hash) {
   const code = hash.replace(/^#/, "");
-  if (code.length > 2 * LIMITS.text || !/^[\w-]+$/.test(code)) refuse("The address does not hold a world: it is damaged.");
+  if (code.length > 2 * LIMITS.text || !/^[\w-]+$/.test(code))
+    refuse("The address does not hold a world: it is damaged.");
   let text;
   try {
     const letters = atob(code.replaceAll("-", "+").replaceAll("_", "/"));

@@ -73,25 +73,36 @@ export class Store {
   /** Keeps the view inside of the world. */
   #tidy() {
     const { world, view } = this.state;
-    const cell = view.cell === null || view.cell >= world.walls.length || world.walls[view.cell] ? world.start : view.cell;
+    const cell =
+      view.cell === null || view.cell >= world.walls.length || world.walls[view.cell] ? world.start : view.cell;
     const policy = typeof view.policy === "number" && view.policy >= world.sites.length ? "walk" : view.policy;
     this.state.view = { ...view, cell, policy };
   }
 
   /** Asks for whatever depends on something that changed. */
   #compute() {
-    const { world, view } = this.state, told = JSON.stringify(describeWorld(world));
+    const { world, view } = this.state,
+      told = JSON.stringify(describeWorld(world));
     const map = [mapKey(world), view.policy, view.policy === "walk" ? "" : sitesKey(world)].join("|");
     const curve = JSON.stringify(world.depletion);
     this.#ask("field", map, { world, policy: view.policy }, () => {
-      const problem = makeProblem(world), policy = viewedPolicy(problem, view.policy);
+      const problem = makeProblem(world),
+        policy = viewedPolicy(problem, view.policy);
       return { grid: problem.grid, policy, kernel: problem.grid.under(policy), discount: world.discount };
     });
     if (new Depletion(world.depletion).growsBack) {
-      this.#ask("paid", [map, curve, sitesKey(world)].join("|"), { world, policy: view.policy }, () => ({ map, curve }));
+      this.#ask("paid", [map, curve, sitesKey(world)].join("|"), { world, policy: view.policy }, () => ({
+        map,
+        curve,
+      }));
     }
     const agents = view.agents.map(({ kind, belief }) => ({ kind, belief }));
-    this.#ask("agents", [told, JSON.stringify(agents), view.seed].join("|"), { world, agents, seed: view.seed }, () => ({ world, agents }));
+    this.#ask(
+      "agents",
+      [told, JSON.stringify(agents), view.seed].join("|"),
+      { world, agents, seed: view.seed },
+      () => ({ world, agents }),
+    );
     this.#ask("best", [told, view.seed].join("|"), { world, seed: view.seed }, () => ({ world }));
     this.#look();
   }
@@ -121,34 +132,53 @@ export class Store {
 
   /** Computes what the cells are coloured by, from the last answer: no system is solved again for another λ. */
   #look() {
-    const began = performance.now(), { field, paid: told } = this.results, { world, view } = this.state;
+    const began = performance.now(),
+      { field, paid: told } = this.results,
+      { world, view } = this.state;
     if (!field) return;
-    const { grid, first, escape } = field, depletion = new Depletion(world.depletion), sites = world.sites.map(({ cell }) => grid.number[cell]);
+    const { grid, firstVisit, escape } = field,
+      depletion = new Depletion(world.depletion);
+    const sites = world.sites.map(({ cell }) => grid.number[cell]);
     const numbers = new Int32Array(grid.size);
-    sites.forEach((state, i) => { if (state >= 0) numbers[state] = i; });
+    sites.forEach((state, i) => {
+      if (state >= 0) numbers[state] = i;
+    });
     const fits = told && told.paid.length === grid.size;
     const paid = depletion.growsBack
-      ? (fits ? told.paid : new Float64Array(grid.size).fill(NaN))
+      ? fits
+        ? told.paid
+        : new Float64Array(grid.size).fill(NaN)
       : Float64Array.from(escape, (each, s) => depletion.total(numbers[s], each));
-    const every = { first, sites: { length: grid.size } }, from = grid.number[view.cell] ?? -1;
+    const every = { firstVisit, sites: { length: grid.size } },
+      from = grid.number[view.cell] ?? -1;
     const visits = from >= 0 ? row(every, paid, from) : null;
     this.look = { grid, visits, values: sites.every((state) => state >= 0) ? this.#values(field, paid, sites) : null };
     this.timings.curve.push(performance.now() - began);
   }
 
   /** Returns the value of every state, from the columns of the sites. */
-  #values({ grid, first, kernel, policy, discount }, paid, sites) {
+  #values({ grid, firstVisit, kernel, policy, discount }, paid, sites) {
     const few = new Float64Array(grid.size * sites.length);
-    for (let s = 0; s < grid.size; s++) sites.forEach((state, i) => { few[s * sites.length + i] = first[s * grid.size + state]; });
-    const chain = { grid, kernel, policy, discount, first: few }, { world } = this.state;
-    return values(chain, sites.map((state) => paid[state]), world.sites.map(({ reward }) => reward), world.wallPenalty);
+    for (let s = 0; s < grid.size; s++)
+      sites.forEach((state, i) => {
+        few[s * sites.length + i] = firstVisit[s * grid.size + state];
+      });
+    const chain = { grid, kernel, policy, discount, firstVisit: few },
+      { world } = this.state;
+    return values(
+      chain,
+      sites.map((state) => paid[state]),
+      world.sites.map(({ reward }) => reward),
+      world.wallPenalty,
+    );
   }
 
   /** Returns Φ_λ from the cell that is looked from to another cell, as a function of λ; null while it is not known. */
   phiCurve(cell) {
-    const { field } = this.results, { grid } = this.look ?? {};
+    const { field } = this.results,
+      { grid } = this.look ?? {};
     const [from, to] = [grid?.number[this.view.cell] ?? -1, grid?.number[cell] ?? -1];
     if (!field || from < 0 || to < 0) return null;
-    return (lam) => field.first[from * grid.size + to] / (1 - lam + lam * field.escape[to]);
+    return (lam) => field.firstVisit[from * grid.size + to] / (1 - lam + lam * field.escape[to]);
   }
 }

@@ -7,11 +7,22 @@ import { describeWorld, encodeLink, readText, Refused } from "./state.js";
 
 /** Connects the buttons. `page` has store, map, nameOfWorld(), open(state) and complain(sentence). */
 export function connectTakeaway(page) {
-  const { store } = page, on = (id, act) => byId(id).addEventListener("click", act);
+  const { store } = page,
+    on = (id, act) => byId(id).addEventListener("click", act);
   on("copy-link", () => copy(link(store.state), "The link is copied. Whoever opens it sees what you see."));
-  on("copy-python", () => copy(pythonCode(store.state, store.results.best?.tolerance ?? null), "The Python code is copied. It prints the numbers of this page."));
+  on("copy-python", () =>
+    copy(
+      pythonCode(store.state, store.results.best?.tolerance ?? null),
+      "The Python code is copied. It prints the numbers of this page.",
+    ),
+  );
   on("copy-command", () => copy(command(store.state, page.nameOfWorld()), "The command is copied."));
-  on("save-json", () => download("world.json", new Blob([`${JSON.stringify(describeWorld(store.world), null, 1)}\n`], { type: "application/json" })));
+  on("save-json", () =>
+    download(
+      "world.json",
+      new Blob([`${JSON.stringify(describeWorld(store.world), null, 1)}\n`], { type: "application/json" }),
+    ),
+  );
   on("save-png", () => picture(page).toBlob((blob) => download("world.png", blob)));
   on("open-json", () => byId("file").click());
   byId("file").addEventListener("change", async ({ target }) => {
@@ -37,8 +48,8 @@ export function openText(text, page) {
 
 /** Returns the address of a state: of this page where it has one, else only the part from # on. */
 export function link(state) {
-  const here = ["http:", "https:", "file:"].includes(location.protocol) ? location.href.split("#")[0] : "";
-  return `${here}#${encodeLink(state)}`;
+  const address = ["http:", "https:", "file:"].includes(location.protocol) ? location.href.split("#")[0] : "";
+  return `${address}#${encodeLink(state)}`;
 }
 
 async function copy(text, done) {
@@ -64,18 +75,37 @@ function download(name, blob) {
 
 /** Returns a canvas with the map as it is shown, and a line about it. */
 function picture({ store, map, agents }) {
-  const source = map.canvas, colours = theme(), ratio = source.width / source.clientWidth, strip = Math.round(56 * ratio);
-  const canvas = element("canvas", { width: source.width, height: source.height + strip }), context = canvas.getContext("2d");
+  const source = map.canvas,
+    colours = theme(),
+    ratio = source.width / source.clientWidth,
+    strip = Math.round(56 * ratio);
+  const canvas = element("canvas", { width: source.width, height: source.height + strip }),
+    context = canvas.getContext("2d");
   context.fillStyle = colours.paper;
   context.fillRect(0, 0, canvas.width, canvas.height);
   context.drawImage(source, 0, 0);
   context.font = `${Math.round(13 * ratio)}px system-ui, sans-serif`;
   context.fillStyle = colours.ink;
   const { kind, ...parameters } = store.world.depletion;
-  const told = Object.entries(parameters).map(([name, value]) => `${name} = ${value}`).join(", ");
-  context.fillText(`${kind}, ${told}; γ = ${format(store.world.discount)}`, 8 * ratio, source.height + 22 * ratio, canvas.width - 16 * ratio);
-  const returns = agents.walkers().map(({ returns: all, shape }) => `forager ${shape + 1}: ${format(all[all.length - 1])}`).join("   ");
+  const told = Object.entries(parameters)
+    .map(([name, value]) => `${name} = ${value}`)
+    .join(", ");
+  context.fillText(
+    `${kind}, ${told}; γ = ${format(store.world.discount)}`,
+    8 * ratio,
+    source.height + 22 * ratio,
+    canvas.width - 16 * ratio,
+  );
+  const returns = agents
+    .walkers()
+    .map(({ returns: all, shape }) => `forager ${shape + 1}: ${format(all[all.length - 1])}`)
+    .join("   ");
   context.fillStyle = colours.quiet;
-  context.fillText(returns ? `returns  ${returns}` : "wane explorer", 8 * ratio, source.height + 44 * ratio, canvas.width - 16 * ratio);
+  context.fillText(
+    returns ? `returns  ${returns}` : "wane explorer",
+    8 * ratio,
+    source.height + 44 * ratio,
+    canvas.width - 16 * ratio,
+  );
   return canvas;
 }

@@ -1,7 +1,8 @@
 // The guided tour: six steps, each a world to look at and a few sentences.
 
 const KITCHEN = "#######\n#.....#\n#.....#\n#.....#\n#######";
-const TWO_ROOMS = "###########\n#.........#\n#.........#\n#.........#\n#.........#\n#####.#####\n#.........#\n#.........#\n#.........#\n#.........#\n###########";
+const TWO_ROOMS =
+  "###########\n#.........#\n#.........#\n#.........#\n#.........#\n#####.#####\n#.........#\n#.........#\n#.........#\n#.........#\n###########";
 const CORRIDOR = "##################\n#................#\n##################";
 const PAIR = "#########\n#.......#\n#########";
 
@@ -18,7 +19,18 @@ export const STEPS = [
     point: "wear",
     play: true,
     state: {
-      world: { map: KITCHEN, sites: [[2, 4], [1, 1]], rewards: [8, 3], depletion: { kind: "Geometric", lam: 0.5 }, discount: 0.9, start: [3, 1], horizon: 25 },
+      world: {
+        map: KITCHEN,
+        sites: [
+          [2, 4],
+          [1, 1],
+        ],
+        rewards: [8, 3],
+        depletion: { kind: "Geometric", lam: 0.5 },
+        discount: 0.9,
+        start: [3, 1],
+        horizon: 25,
+      },
       view: { show: "nothing", agents: [{ kind: "best" }] },
     },
   },
@@ -30,7 +42,15 @@ export const STEPS = [
     ],
     point: "look",
     state: {
-      world: { map: TWO_ROOMS, sites: [[1, 1]], rewards: [5], depletion: { kind: "Geometric", lam: 1 }, discount: 0.95, start: [8, 5], horizon: 60 },
+      world: {
+        map: TWO_ROOMS,
+        sites: [[1, 1]],
+        rewards: [5],
+        depletion: { kind: "Geometric", lam: 1 },
+        discount: 0.95,
+        start: [8, 5],
+        horizon: 60,
+      },
       view: { show: "visits", policy: "walk", agents: [] },
     },
   },
@@ -43,7 +63,19 @@ export const STEPS = [
     point: "foragers",
     play: true,
     state: {
-      world: { map: TWO_ROOMS, sites: [[1, 1], [1, 9], [6, 1]], rewards: [10, 5, 5], depletion: { kind: "Geometric", lam: 0.5 }, discount: 0.95, start: [9, 9], horizon: 80 },
+      world: {
+        map: TWO_ROOMS,
+        sites: [
+          [1, 1],
+          [1, 9],
+          [6, 1],
+        ],
+        rewards: [10, 5, 5],
+        depletion: { kind: "Geometric", lam: 0.5 },
+        discount: 0.95,
+        start: [9, 9],
+        horizon: 80,
+      },
       view: { show: "nothing", agents: paths(0, null, 1) },
     },
   },
@@ -57,7 +89,19 @@ export const STEPS = [
     play: true,
     open: "leaving",
     state: {
-      world: { map: CORRIDOR, sites: [[1, 3], [1, 7], [1, 11]], rewards: [4, 4, 4], depletion: { kind: "Geometric", lam: 0.5 }, discount: 0.97, start: [1, 1], horizon: 50 },
+      world: {
+        map: CORRIDOR,
+        sites: [
+          [1, 3],
+          [1, 7],
+          [1, 11],
+        ],
+        rewards: [4, 4, 4],
+        depletion: { kind: "Geometric", lam: 0.5 },
+        discount: 0.97,
+        start: [1, 1],
+        horizon: 50,
+      },
       view: { show: "nothing", agents: [{ kind: "best" }, { kind: "paths", belief: null }] },
     },
   },
@@ -70,7 +114,19 @@ export const STEPS = [
     point: "wear",
     play: true,
     state: {
-      world: { map: CORRIDOR, sites: [[1, 3], [1, 7], [1, 11]], rewards: [4, 4, 4], depletion: { kind: "TimeElapsed", lam: 0.5, rate: 0.3 }, discount: 0.97, start: [1, 1], horizon: 120 },
+      world: {
+        map: CORRIDOR,
+        sites: [
+          [1, 3],
+          [1, 7],
+          [1, 11],
+        ],
+        rewards: [4, 4, 4],
+        depletion: { kind: "TimeElapsed", lam: 0.5, rate: 0.3 },
+        discount: 0.97,
+        start: [1, 1],
+        horizon: 120,
+      },
       view: { show: "nothing", agents: paths(0.2, null) },
     },
   },
@@ -82,7 +138,15 @@ export const STEPS = [
     ],
     point: "look",
     state: {
-      world: { map: PAIR, sites: [[1, 7]], rewards: [5], depletion: { kind: "Geometric", lam: 0.9 }, discount: 0.9, start: [1, 4], horizon: 30 },
+      world: {
+        map: PAIR,
+        sites: [[1, 7]],
+        rewards: [5],
+        depletion: { kind: "Geometric", lam: 0.9 },
+        discount: 0.9,
+        start: [1, 4],
+        horizon: 30,
+      },
       view: { show: "visits", policy: 0, agents: paths(null) },
     },
   },
