@@ -240,20 +240,26 @@ export class MapView {
   #legend(scale, { show }, partial) {
     byId("legend").hidden = !scale;
     if (!scale) return;
-    const context = byId("ramp").getContext("2d"),
-      colours = theme(),
-      negative = scale.low < 0,
-      most = Math.max(scale.high, -scale.low);
-    for (let x = 0; x < 256; x++) {
-      const value = negative ? scale.low + ((scale.high - scale.low) * x) / 255 : 0,
-        share = negative ? value / (most || 1) : x / 255;
-      context.fillStyle = share >= 0 ? ramp(colours.up, share) : ramp(colours.down, -share);
-      context.fillRect(x, 0, 1, 12);
-    }
+    this.#ramp(scale.low < 0 ? scale : { low: 0, high: 1 });
     byId("ramp-low").textContent = format(scale.low);
     byId("ramp-high").textContent = format(scale.high);
     byId("ramp-name").textContent =
       `${NAMES[show]}${scale.logarithmic ? " (logarithmic)" : ""}${partial ? ", rewarded cells only" : ""}`;
+  }
+
+  /** Paints the colours of the legend, if they are not there yet. */
+  #ramp({ low, high }) {
+    const context = byId("ramp").getContext("2d"),
+      colours = theme(),
+      most = Math.max(high, -low) || 1;
+    const painted = [colours.free, low / most, high / most].join();
+    if (this.painted === painted) return;
+    this.painted = painted;
+    for (let x = 0; x < 256; x++) {
+      const share = (low + ((high - low) * x) / 255) / most;
+      context.fillStyle = share >= 0 ? ramp(colours.up, share) : ramp(colours.down, -share);
+      context.fillRect(x, 0, 1, 12);
+    }
   }
 
   /** Draws everything that moves on top of the cells. */

@@ -40,57 +40,60 @@ export function drawCells(context, side, { rows, columns, walls }, heat = null) 
 export function drawRewards(context, side, { columns, sites }, remaining, withNumbers) {
   const colours = theme(),
     largest = Math.max(...sites.map(({ reward }) => Math.abs(reward)), 1e-9);
-  sites.forEach(({ cell, reward }, i) => {
-    const [x, y] = corner(cell, columns, side),
-      middle = [x + side / 2, y + side / 2];
-    const radius = (amount) => side * 0.44 * Math.sqrt(Math.min(Math.abs(amount) / largest, 1.2));
-    const remains = remaining?.[i] ?? reward;
-    context.lineWidth = Math.max(side * 0.04, 1);
+  const radius = (size) => side * 0.44 * Math.sqrt(Math.min(Math.abs(size) / largest, 1.2));
+  const discs = sites.map(({ cell, reward }, i) => {
+    const [x, y] = corner(cell, columns, side);
+    return { reward, remains: remaining?.[i] ?? reward, middle: [x + side / 2, y + side / 2] };
+  });
+  context.lineWidth = Math.max(side * 0.04, 1);
+  for (const { reward, remains, middle } of discs) {
     context.strokeStyle = reward < 0 ? colours.loss : colours.rewardEdge;
     circle(context, middle, Math.max(radius(reward), side * 0.12));
     context.setLineDash([side * 0.08, side * 0.06]);
     context.stroke();
     context.setLineDash([]);
-    if (radius(remains) > 0.4) {
-      context.fillStyle = reward < 0 ? colours.loss : colours.reward;
-      circle(context, middle, Math.min(radius(remains), side * 0.47));
-      context.fill();
-      if (side > 10) context.stroke();
-    }
-    if (withNumbers && side >= 24) drawLetter(context, letter(i), x, y, side, colours);
-    if (withNumbers && side >= 30)
-      label(context, amount(remains), middle, side, radius(remains) > side * 0.24, colours);
-  });
+    if (radius(remains) <= 0.4) continue;
+    context.fillStyle = reward < 0 ? colours.loss : colours.reward;
+    circle(context, middle, Math.min(radius(remains), side * 0.47));
+    context.fill();
+    if (side > 10) context.stroke();
+  }
+  if (withNumbers && side >= 24) drawLetters(context, side, discs, colours);
+  if (withNumbers && side >= 30) drawAmounts(context, side, discs, radius, colours);
 }
-
-const amount = (value) =>
-  Math.abs(value) >= 9.95 || Number.isInteger(value) ? String(Math.round(value)) : value.toFixed(1);
 
 /** Returns the letter of a reward, by which the page speaks of it. */
 export const letter = (i) => (i < 26 ? String.fromCharCode(65 + i) : `#${i + 1}`);
 
-function drawLetter(context, text, x, y, side, colours) {
-  context.font = `600 ${Math.max(Math.round(side * 0.2), 8)}px system-ui, sans-serif`;
-  context.textAlign = "right";
-  context.textBaseline = "top";
-  context.lineWidth = 2.5;
-  context.lineJoin = "round";
-  context.strokeStyle = colours.halo;
-  context.fillStyle = colours.ink;
-  context.strokeText(text, x + side * 0.94, y + side * 0.06);
-  context.fillText(text, x + side * 0.94, y + side * 0.06);
+const amount = (value) =>
+  Math.abs(value) >= 9.95 || Number.isInteger(value) ? String(Math.round(value)) : value.toFixed(1);
+const fontOf = (side, share, least) => `600 ${Math.max(Math.round(side * share), least)}px system-ui, sans-serif`;
+
+/** Writes the letters into the corners of their cells. Fonts are set once, because that takes long. */
+function drawLetters(context, side, discs, colours) {
+  Object.assign(context, { font: fontOf(side, 0.2, 8), textAlign: "right", textBaseline: "top", lineJoin: "round" });
+  Object.assign(context, { lineWidth: 2.5, strokeStyle: colours.halo, fillStyle: colours.ink });
+  discs.forEach(({ middle: [x, y] }, i) => {
+    context.strokeText(letter(i), x + side * 0.44, y - side * 0.44);
+    context.fillText(letter(i), x + side * 0.44, y - side * 0.44);
+  });
 }
 
-function label(context, text, [x, y], side, inside, colours) {
-  context.font = `600 ${Math.max(Math.round(side * 0.26), 9)}px system-ui, sans-serif`;
-  context.textAlign = "center";
-  context.textBaseline = "middle";
-  context.lineWidth = 3;
-  context.lineJoin = "round";
-  context.strokeStyle = inside ? "#ffe9b8" : colours.halo;
-  context.fillStyle = inside ? "#3a2800" : colours.ink;
-  if (!inside) context.strokeText(text, x, y);
-  context.fillText(text, x, y);
+/** Writes what remains onto the discs. */
+function drawAmounts(context, side, discs, radius, colours) {
+  Object.assign(context, {
+    font: fontOf(side, 0.26, 9),
+    textAlign: "center",
+    textBaseline: "middle",
+    lineJoin: "round",
+  });
+  Object.assign(context, { lineWidth: 3, strokeStyle: colours.halo });
+  for (const { remains, middle } of discs) {
+    const inside = radius(remains) > side * 0.24;
+    context.fillStyle = inside ? "#3a2800" : colours.ink;
+    if (!inside) context.strokeText(amount(remains), ...middle);
+    context.fillText(amount(remains), ...middle);
+  }
 }
 
 function circle(context, [x, y], radius) {
