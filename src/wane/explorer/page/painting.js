@@ -40,7 +40,8 @@ export function drawCells(context, side, { rows, columns, walls }, heat = null) 
 export function drawRewards(context, side, { columns, sites }, remaining, withNumbers) {
   const colours = theme(),
     largest = Math.max(...sites.map(({ reward }) => Math.abs(reward)), 1e-9);
-  const radius = (size) => side * 0.44 * Math.sqrt(Math.min(Math.abs(size) / largest, 1.2));
+  // On large maps a disc is larger than its cell: what pays must be seen.
+  const radius = (size) => Math.max(side, 14) * 0.44 * Math.sqrt(Math.min(Math.abs(size) / largest, 1.2));
   const discs = sites.map(({ cell, reward }, i) => {
     const [x, y] = corner(cell, columns, side);
     return { reward, remains: remaining?.[i] ?? reward, middle: [x + side / 2, y + side / 2] };
@@ -54,7 +55,7 @@ export function drawRewards(context, side, { columns, sites }, remaining, withNu
     context.setLineDash([]);
     if (radius(remains) <= 0.4) continue;
     context.fillStyle = reward < 0 ? colours.loss : colours.reward;
-    circle(context, middle, Math.min(radius(remains), side * 0.47));
+    circle(context, middle, Math.min(radius(remains), Math.max(side, 14) * 0.47));
     context.fill();
     if (side > 10) context.stroke();
   }
@@ -185,7 +186,7 @@ export function drawTrail(context, side, columns, cells, time, colour, shift) {
 export function drawAgent(context, side, [column, row], shape, colour, scale = 1, shift = 0) {
   const x = (column + 0.5 + shift) * side,
     y = (row + 0.5 + shift) * side,
-    r = side * 0.24 * scale;
+    r = Math.max(side * 0.24 * scale, 4);
   context.fillStyle = colour;
   context.strokeStyle = theme().halo;
   context.lineWidth = Math.max(side * 0.06, 1.5);
