@@ -83,7 +83,7 @@ export const STEPS = [
     title: "Patches, and when to leave",
     text: [
       "Three equal bushes along a path. Each step in a bush finds half as many berries as the one before. When is it time to walk on?",
-      "Open “When they leave”: the number in brackets is when the marginal value theorem of ecology would go. The best forager often leaves earlier, because it can come back.",
+      "Open “When they leave”: the number in brackets is when the marginal value theorem of ecology would go. The best forager (circle) keeps close to it, and comes back later for what is left. The one that only combines paths (square) stays longer.",
     ],
     point: "charts-card",
     play: true,
@@ -109,7 +109,7 @@ export const STEPS = [
     title: "Rewards that grow back",
     text: [
       "Now berries grow again while nobody picks them. The longer you stay away, the more there is; the more often you came, the slower it grows.",
-      "Watch the foragers go round. Drag “how fast it grows back” and see when staying is better than going.",
+      "Watch one forager go round, and see what the other one does, who knows no paths but only a random walk. Drag “how fast it grows back” and see when staying is better than going.",
     ],
     point: "wear",
     play: true,
@@ -127,7 +127,7 @@ export const STEPS = [
         start: [1, 1],
         horizon: 120,
       },
-      view: { show: "nothing", agents: paths(0.2, null) },
+      view: { show: "nothing", agents: [...paths(null), { kind: "walk", belief: null }] },
     },
   },
   {
