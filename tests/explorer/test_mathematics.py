@@ -111,7 +111,7 @@ def test_leaving_times(answers):
 
 def test_the_package_plays_the_same_episodes_by_its_own_roll_out(answers):
     certain = [each for each in answers if each[1].slip == 0 and each[0]["kind"] == "paths" and each[2]["best"]]
-    for question, world, answer in certain[:3]:
+    for question, world, answer in certain[:1]:
         policies = [cases.policy_of(world, i) for i in range(world.n_sites)]
         belief = None if question["belief"] is None else cases.Geometric(question["belief"])
         phi = gpi.representations(world, policies, belief, timing="arrival")

@@ -109,7 +109,7 @@ export const STEPS = [
     title: "Rewards that grow back",
     text: [
       "Now berries grow again while nobody picks them. The longer you stay away, the more there is; the more often you came, the slower it grows.",
-      "Watch one forager go round, and see what the other one does, who knows no paths but only a random walk. Drag “how fast it grows back” and see when staying is better than going.",
+      "Watch one forager go round, and see what the other one does, who knows no paths but only a random walk. Which one earns more? Drag “how fast it grows back” and see when staying is better than going.",
     ],
     point: "wear",
     play: true,
