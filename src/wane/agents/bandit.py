@@ -1,0 +1,110 @@
+"""The exponentially weighted forecaster that chooses λ in λ-SAC: a bandit whose arms are a few values of λ.
+
+    p_k ∝ exp(w_k)                                     arm k is drawn once for each episode
+    f = R_ℓ − R_{ℓ−1},  R_0 = 0                        the feedback: by how much the return has changed (the paper)
+    f = R_ℓ − (R_1 + … + R_{ℓ−1}) / (ℓ − 1)            the feedback that the paper proposes as an improvement
+    g = (f − m) / d                                    m, d: mean and standard deviation of the last five feedbacks
+    w_k ← 0.9 w_k,  then  w_k ← w_k + 0.1 g / max(exp(w_k), 1e-4)        for the arm that was drawn, and no other
+
+The last five feedbacks include the newest one. d is the population's standard deviation; it counts as 1 while there are
+fewer than two feedbacks, and where all of them are equal. So the first feedback of all changes nothing: it is its own
+mean. The division by exp(w_k) makes up for arms that are drawn rarely.
+
+All functions are pure and take one bandit; `vmap` them for many.
+
+    >>> bandit = record(init(3), 1, 5.0, Config())
+    >>> [round(float(p), 3) for p in probabilities(bandit)]
+    [0.333, 0.333, 0.333]
+    >>> [round(float(p), 3) for p in probabilities(record(bandit, 1, 11.0, Config()))]
+    [0.322, 0.356, 0.322]
+"""
+
+from dataclasses import dataclass
+from typing import Annotated, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from wane.settings import Checked, Positive, Range, Share
+from wane.types import Integer, Scalar
+
+WINDOW = 5
+"""How many feedbacks the newest one is standardised by."""
+LEAST = 1e-4
+"""The least number that a feedback is divided by."""
+
+
+@dataclass(frozen=True)
+class Config(Checked):
+    """The settings of the bandit."""
+
+    step_size: Positive = 0.1
+    decay: Share = 0.9
+    """what the weight of the drawn arm is multiplied by before it is changed"""
+    averaging: Annotated[Scalar, Range(0, 1)] = 0.0
+    """what a return is compared with: 0 is the return before it (the paper), 1 the mean of all returns before it"""
+
+
+class State(NamedTuple):
+    """All that the bandit remembers."""
+
+    weights: Float[Array, "*runs arms"]
+    feedbacks: Float[Array, "*runs window"]
+    """The last feedbacks: number i of all feedbacks is in place i mod 5."""
+    count: Int[Array, "*runs"]
+    """How many returns there were so far."""
+    last: Float[Array, "*runs"]
+    """The last return, 0 before the first one."""
+    mean: Float[Array, "*runs"]
+    """The mean of all returns so far, 0 before the first one."""
+
+
+def init(arms: int) -> State:
+    """A bandit that knows nothing: all arms are equally probable."""
+    zero = jnp.zeros(())
+    return State(jnp.zeros(arms), jnp.zeros(WINDOW), jnp.zeros((), jnp.int32), zero, zero)
+
+
+def probabilities(state: State) -> Float[Array, " arms"]:
+    """The probability of each arm, p_k ∝ exp(w_k)."""
+    return jax.nn.softmax(state.weights)
+
+
+def draw(state: State, uniform: Scalar) -> Int[Array, ""]:
+    """The arm for a uniform number in [0, 1)."""
+    return jnp.sum(uniform >= jnp.cumsum(probabilities(state))[:-1]).astype(jnp.int32)
+
+
+def feedback(state: State, earned: Scalar, averaging: Scalar) -> Float[Array, ""]:
+    """By how much a return exceeds the last one, or the mean of those before it."""
+    return jnp.asarray(earned - ((1 - averaging) * state.last + averaging * state.mean))
+
+
+def standardise(feedbacks: Float[Array, " window"], count: Integer, newest: Scalar) -> Float[Array, ""]:
+    """(f − m) / d of the newest feedback, where only the first `count` entries of the window are filled."""
+    filled = jnp.arange(len(feedbacks)) < count
+    many = jnp.maximum(filled.sum(), 1)
+    mean = jnp.sum(jnp.where(filled, feedbacks, 0)) / many
+    deviation = jnp.sqrt(jnp.sum(jnp.where(filled, (feedbacks - mean) ** 2, 0)) / many)
+    usable = (many > 1) & (deviation > 0)
+    return (newest - mean) / jnp.where(usable, deviation, 1)
+
+
+def reweight(weight: Scalar, feedback: Scalar, step_size: Scalar, decay: Scalar) -> Float[Array, ""]:
+    """The new weight of the arm that was drawn, after a standardised feedback."""
+    kept = decay * weight
+    return jnp.asarray(kept + step_size * feedback / jnp.maximum(jnp.exp(kept), LEAST))
+
+
+def record(state: State, arm: Integer, earned: Scalar, config: Config) -> State:
+    """The bandit after an episode in which an arm was used and a return was earned (without discounting)."""
+    newest = feedback(state, earned, config.averaging)
+    feedbacks = state.feedbacks.at[state.count % WINDOW].set(newest)
+    count = state.count + 1
+    changed = reweight(
+        state.weights[arm], standardise(feedbacks, count, newest), config.step_size, config.decay
+    )
+    mean = state.mean + (earned - state.mean) / count
+    last = jnp.asarray(earned, state.last.dtype)
+    return State(state.weights.at[arm].set(changed), feedbacks, count, last, mean.astype(state.mean.dtype))

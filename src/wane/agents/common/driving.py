@@ -1,0 +1,47 @@
+"""Plays policies in tasks that are simulated on the host (`wane.worlds.control`)."""
+
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from jaxtyping import Float
+
+from wane.agents.common.policy import Policy
+from wane.worlds.control import Task
+
+
+class Played(NamedTuple):
+    """One episode of a control task, or many with the episodes along the first axis."""
+
+    states: Float[np.ndarray, "*episodes moments numbers"]
+    """The physical states, the start included."""
+    actions: Float[np.ndarray, "*episodes steps actions"]
+    rewards: Float[np.ndarray, "*episodes steps"]
+    """What each step paid; 0 after the end."""
+    live: Float[np.ndarray, "*episodes steps"]
+    """1 for each step that was taken, 0 for those after the end."""
+    value: Float[np.ndarray, "*episodes"]
+    """The discounted return, Σ γᵗ rₜ from t = 0 on."""
+
+
+def drive(key: jax.Array, task: Task, policy: Policy, episodes: int, discount: float) -> Played:
+    """Plays so many episodes at the same time, one in each copy of the task."""
+    start_key, policy_key = jax.random.split(key)
+    batch = task.batch(np.asarray(jax.random.bits(start_key, (episodes,))).tolist())
+    keys = jax.random.split(policy_key, episodes)
+    draws = jax.vmap(lambda key: policy.draw(key, task.steps))(keys) if policy.draw(key, 1) is not None else None
+    act = jax.jit(jax.vmap(policy.act, (None, 0, 0, 0)))
+    carry = jax.tree_util.tree_map(lambda leaf: np.stack([leaf] * episodes), policy.carry)
+    states, actions, rewards, live = [batch.states], [], [], [np.ones(episodes)]
+    for t in range(task.steps):
+        now: Any = None if draws is None else draws[:, t]
+        action, carry, _ = act(policy.params, carry, batch.observation, now)
+        outcome = batch.step(np.asarray(action))
+        rewards.append(outcome.reward * live[-1])
+        actions.append(np.asarray(action))
+        # What follows the end is not shown: the copy is in its next episode then.
+        states.append(np.where(live[-1][:, None] > 0, batch.states, states[-1]))
+        live.append(live[-1] * ~outcome.ended)
+    paid = np.stack(rewards, 1)
+    value = paid @ discount ** np.arange(task.steps)
+    return Played(np.stack(states, 1), np.stack(actions, 1), paid, np.stack(live[:-1], 1), value)

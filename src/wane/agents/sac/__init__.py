@@ -1,0 +1,66 @@
+"""Soft actor–critic, and λ-SAC: one critic that adapts its own pessimism (the paper's appendix on SAC).
+
+Critics overestimate, so SAC has two of them and believes the lower one. λ-SAC has one, whose target is that of a
+reward that wears off, with a λ that a bandit chooses for each episode:
+
+    T Q(s_t, a_t) = r_t + γ (Q̄(s_{t+1}, a_{t+1}) + (λ − 1) wᵀ(φ(s_t, a_t) ⊙ φ_λ(s_{t+1}, a_{t+1})) − α log π)
+
+Read the modules in this order:
+
+| module | what it holds |
+| --- | --- |
+| `config` | the settings |
+| `equations` | one function for each equation |
+| `networks` | the policy, two critics and the λF |
+| `training` | one update; what a step changes; kinds of agents as numbers |
+| `acting` | the policy with its mean action, and the sampled one |
+| `fleet` | many agents, with the task on the host and the networks on the device; training |
+| `costs` | FLOPs of an update, counted by the compiler |
+
+`wane.agents.bandit` is the bandit, `wane.worlds.control` has the tasks. The kinds of agents of the paper are
+
+| agent | `Config` |
+| --- | --- |
+| SAC with two critics | `Config(critics=2, adaptive=0, feature_weight=0)` |
+| SAC with one critic | `Config(adaptive=0, feature_weight=0)` |
+| x-SAC, with a fixed λ | `Config(adaptive=0, lam=x)` |
+| λ-SAC | `Config()` |
+
+Where we differ from the paper: it does not say whether the φ_λ in the target is that of the target network; here it is,
+for the λF's own target too. λF and critics are separate networks, and features are those of the batch.
+
+    >>> import jax
+    >>> from wane.worlds.control import Task
+    >>> small = dict(hidden=(8,), batch=4, memory=50, collection_steps=5, random_steps=5)
+    >>> task, config = Task("Pendulum-v1", horizon=10), Config(epochs=2, steps=10, **small)
+    >>> state, info = train(jax.random.key(0), task, config)
+    >>> info.greedy.shape, info.probabilities.shape
+    ((2,), (2, 3))
+"""
+
+from wane.agents.sac.acting import policy, sampled_policy
+from wane.agents.sac.config import Config
+from wane.agents.sac.costs import update_flops
+from wane.agents.sac.fleet import Fleet, Info, train
+from wane.agents.sac.networks import Critics
+from wane.agents.sac.training import Batch, State, Terms, Variant, init, learn, remember, update, variant_of
+
+__all__ = [
+    "Batch",
+    "Config",
+    "Critics",
+    "Fleet",
+    "Info",
+    "State",
+    "Terms",
+    "Variant",
+    "init",
+    "learn",
+    "policy",
+    "remember",
+    "sampled_policy",
+    "train",
+    "update",
+    "update_flops",
+    "variant_of",
+]

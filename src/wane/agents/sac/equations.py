@@ -1,0 +1,96 @@
+"""The equations of soft actor–critic and of λ-SAC, each as one function.
+
+A step leads from (s_t, a_t) to s_{t+1} and pays r_t; a_{t+1} is drawn from the policy. γ_t is γ, or 0 if the step
+terminated the episode: a terminated episode has no future, a truncated one has. Features φ(s, a) are in [0, 1]. The
+paper's target of the value is
+
+    T Q(s_t, a_t) = r_t + γ_t (Q̄(s_{t+1}, a_{t+1}) + (λ − 1) wᵀ(φ(s_t, a_t) ⊙ φ_λ(s_{t+1}, a_{t+1})) − α log π(a_{t+1}|s_{t+1}))
+
+With λ = 1 it is SAC's. With λ < 1 the correction takes value away where wᵀ(φ ⊙ φ_λ) is positive: a critic of a task
+with positive rewards becomes pessimistic. Where rewards are negative it adds value, and the critic becomes optimistic.
+"""
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from wane.types import Scalar
+
+Phi = Float[Array, "*batch features"]
+Each = Float[Array, "*batch"]
+
+
+def scale(features: Phi, low: Float[Array, "*#batch #features"], high: Float[Array, "*#batch #features"]) -> Phi:
+    """(x − low) / (high − low); 0 where both are equal, as for a feature that is constant."""
+    constant = high <= low
+    return jnp.where(constant, 0.0, (features - low) / jnp.where(constant, 1.0, high - low))
+
+
+def reward_weights(phi: Float[Array, "batch features"], reward: Float[Array, " batch"], ridge: float) -> Array:
+    """w of the least squares |X w − r|², with a little ridge: w = (XᵀX/B + ε I)⁻¹ Xᵀr/B.
+
+    ε is a fraction of the mean of the diagonal of XᵀX/B. Collinear features share their weight equally then, and
+    features that are 0 everywhere get the weight 0. The paper's (XᵀX)⁻¹ Xᵀr does not exist in these cases.
+    """
+    size, features = phi.shape
+    gram = phi.T @ phi / size
+    # A batch in which all features are constant is all zeros, and still needs a matrix that can be inverted.
+    shift = ridge * jnp.maximum(jnp.trace(gram) / features, jnp.finfo(phi.dtype).tiny / ridge)
+    factor = jax.scipy.linalg.cho_factor(gram + shift * jnp.eye(features, dtype=phi.dtype), lower=True)
+    return jax.scipy.linalg.cho_solve(factor, phi.T @ reward / size)
+
+
+def correction(phi_t: Phi, phi_lam_next: Phi, weights: Float[Array, " features"], lam: Scalar) -> Each:
+    """(λ − 1) wᵀ(φ(s_t, a_t) ⊙ φ_λ(s_{t+1}, a_{t+1}))."""
+    return (lam - 1) * (phi_t * phi_lam_next) @ weights
+
+
+def soft_target(
+    reward: Each, discount_t: Each, q_next: Each, log_prob_next: Each, temperature: Scalar, correction: Each
+) -> Each:
+    """r_t + γ_t (Q̄ + correction − α log π)."""
+    return reward + discount_t * (q_next + correction - temperature * log_prob_next)
+
+
+def feature_target(phi_t: Phi, phi_lam_next: Phi, lam: Scalar, discount_t: Each) -> Phi:
+    """The definition of the λF: φ_t ⊙ (1 + γ_t λ φ_λ,t+1) + γ_t (1 − φ_t) ⊙ φ_λ,t+1."""
+    return phi_t + discount_t[..., None] * (1 - (1 - lam) * phi_t) * phi_lam_next
+
+
+def lower(q: Float[Array, "critics *batch"], critics: Scalar) -> Each:
+    """The lower of two values where there are two critics, else the first one."""
+    return jnp.where(critics > 1, jnp.minimum(q[0], q[-1]), q[0])
+
+
+def squash(
+    mean: Float[Array, "*batch actions"], log_deviation: Float[Array, "*batch actions"], noise: Array
+) -> tuple[Float[Array, "*batch actions"], Each]:
+    """a = tanh(u) with u = mean + deviation · noise, and log π(a) = log N(u) − Σ log(1 − a²).
+
+    log(1 − tanh² u) is written as 2 (log 2 − u − softplus(−2u)), which does not overflow.
+    """
+    u = mean + jnp.exp(log_deviation) * noise
+    normal = -0.5 * noise**2 - log_deviation - 0.5 * jnp.log(2 * jnp.pi)
+    slope = 2 * (jnp.log(2.0) - u - jax.nn.softplus(-2 * u))
+    return jnp.tanh(u), jnp.sum(normal - slope, -1)
+
+
+def critic_loss(target: Each, q: Float[Array, "critics *batch"], critics: Scalar) -> Float[Array, ""]:
+    """Σ_i ½ mean (target − Q_i)²; a second critic counts only if there are two. The target is a constant."""
+    errors = 0.5 * jnp.mean((jax.lax.stop_gradient(target) - q) ** 2, axis=tuple(range(1, q.ndim)))
+    return errors[0] + (critics - 1) * errors[-1] if len(errors) > 1 else errors[0]
+
+
+def feature_loss(target: Phi, phi_lam: Phi) -> Float[Array, ""]:
+    """mean |target − φ_λ|² over the batch and the features. The target is a constant."""
+    return jnp.mean((jax.lax.stop_gradient(target) - phi_lam) ** 2)
+
+
+def actor_loss(log_prob: Each, q: Each, temperature: Scalar) -> Float[Array, ""]:
+    """mean (α log π(a|s) − Q(s, a)), where a is a function of the policy and of noise."""
+    return jnp.mean(temperature * log_prob - q)
+
+
+def temperature_loss(log_temperature: Scalar, log_prob: Each, entropy: Scalar) -> Float[Array, ""]:
+    """−log α · mean (log π(a|s) + target entropy): α grows while the policy's entropy is below its target."""
+    return -jnp.asarray(log_temperature) * jax.lax.stop_gradient(jnp.mean(log_prob) + entropy)

@@ -1,0 +1,206 @@
+"""Many agents that learn at the same time: the task on the host, the networks and the memory on the device.
+
+Every agent plays in a copy of the task of its own. All copies take a step together, and all agents are one compiled
+program. Step t goes like this:
+
+    actions ← act(policies, observations)      on the device; the host waits for the actions
+    learn(transitions of step t − 1)           on the device: remember them, and one update of every agent
+    step(actions)                              on the host, at the same time
+
+So stepping and learning overlap, and a transition takes part in updates from one step after it was made. Nothing else
+differs from a loop that waits. Two arrays travel in a step: actions to the host, and transitions to the device.
+
+Agents may differ in the numbers of a `Variant`. Step t of an agent uses fold_in(key, t), so training in parts gives
+the same result as training at once. `get` and `set` save what lives on the host.
+"""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from wane.agents import bandit
+from wane.agents.common.networks import MLP
+from wane.agents.sac import training
+from wane.agents.sac.acting import best_action, drawn_action
+from wane.agents.sac.config import Config
+from wane.agents.sac.training import State, Terms, Variant
+from wane.types import Integer
+from wane.worlds.control import Outcome, Task
+
+EXPLORE, EVALUATE = 2**32 - 2, 2**32 - 3
+"""Folded into a key, these numbers give the seeds of the task, for training and for tests. No step has them."""
+
+
+class Info(NamedTuple):
+    """What an epoch tells, with the agents along the first axis."""
+
+    greedy: Float[np.ndarray, " agents"]
+    """The mean return of the evaluation after the epoch, with the mean action and without discounting."""
+    returns: Float[np.ndarray, " agents"]
+    """The mean return of the episodes that ended in the epoch, as they were learned from; NaN for none."""
+    terms: Terms
+    """Means over the updates of the epoch; NaN if there were none."""
+    probabilities: Float[np.ndarray, "agents arms"]
+    """Those of the bandit's arms, at the end of the epoch."""
+
+
+class Fleet:
+    """Agents, one for each key, and the copies of the task that they play in."""
+
+    def __init__(
+        self, keys: jax.Array, task: Task, config: Config, variants: Variant | None = None, threads: int | None = None
+    ):
+        """`variants` holds arrays with one number for each agent; without it, all agents are those of `config`."""
+        self.keys, self.task, self.config, self.variants = keys, task, config, variants
+        self._batch = task.batch(self._seeds(EXPLORE), threads)
+        tests = np.repeat(self._seeds(EVALUATE), config.evaluation_episodes)
+        self._tests = task.batch(tests.tolist(), threads)
+        self._test_seeds = tests
+        # What the last step led to, which the next call of `learn` takes.
+        self._pending = np.zeros((len(keys), training.row_size(task) + 2), np.float32)
+        self._act = jax.jit(jax.vmap(self._choose, (0, 0, 0, None)))
+        self._act_best = jax.jit(jax.vmap(best_action))
+        self._remember = jax.jit(self._vmap(self._keep), donate_argnums=0)
+        self._learn = jax.jit(self._vmap(self._keep_and_learn), donate_argnums=(0, 1))
+
+    def init(self) -> State:
+        """The first states of all agents."""
+
+        def start(key: jax.Array, variant: Variant | None) -> State:
+            return training.init(key, self.task, self._config(variant))
+
+        # Networks that follow others begin as copies of them, which must not be donated together with them.
+        states = jax.jit(jax.vmap(start))(self.keys, self.variants)
+        return jax.tree_util.tree_map(jnp.array, states)
+
+    def epoch(self, states: State, number: int) -> tuple[State, Info]:
+        """Epoch `number` of all agents, and the evaluation after it. The states that are given are used up."""
+        size, begin = len(self.keys), number * self.config.steps
+        sums = Terms(*(jnp.zeros(size) for _ in Terms._fields))
+        finished, earned = np.zeros(size), np.zeros(size)
+        updates = 0
+        for t in range(begin, begin + self.config.steps):
+            seen = self._batch.observation
+            actions = self._act(self.keys, states.params, seen, t)
+            if t >= self.config.collection_steps:
+                states, sums = self._learn(states, sums, self._pending, t)
+                updates += 1
+            elif t > 0:
+                states = self._remember(states, self._pending, t)
+            taken = np.asarray(actions)
+            outcome = self._batch.step(taken)
+            self._pending = pack(seen, taken, outcome)
+            finished += outcome.ended
+            earned += np.where(outcome.ended, outcome.earned, 0.0)
+        return states, self._tell(states, sums, updates, finished, earned, number)
+
+    def _tell(
+        self, states: State, sums: Terms, updates: int, finished: np.ndarray, earned: np.ndarray, number: int
+    ) -> Info:
+        with np.errstate(invalid="ignore", divide="ignore"):
+            means = Terms(*(np.asarray(each, float) / updates for each in sums)) if updates else _nothing(sums)
+            returns = np.where(finished > 0, earned / finished, np.nan)
+        chances = jax.vmap(bandit.probabilities)(states.bandit)
+        return Info(self.evaluate(states.params, number), returns, means, np.asarray(chances))
+
+    def evaluate(self, params: MLP, number: int) -> Float[np.ndarray, " agents"]:
+        """The mean return of every agent's test episodes. Those of another epoch begin elsewhere."""
+        each, tests = self.config.evaluation_episodes, self._tests
+        tests.restart([int(np.random.SeedSequence([seed, number]).generate_state(1)[0]) for seed in self._test_seeds])
+        total, live = np.zeros(len(self._test_seeds)), np.ones(len(self._test_seeds))
+        for _ in range(self.task.steps):
+            actions = self._act_best(params, tests.observation.reshape(len(self.keys), each, -1))
+            outcome = tests.step(np.asarray(actions).reshape(len(total), -1))
+            total += outcome.reward * live
+            live *= ~outcome.ended
+            if not live.any():
+                break
+        return total.reshape(len(self.keys), each).mean(1)
+
+    def get(self) -> dict[str, Any]:
+        """What lives on the host: the copies of the task, and the transitions that were not learned from yet."""
+        return {"task": self._batch.get(), "pending": self._pending}
+
+    def set(self, tree: Mapping[str, Any]) -> None:
+        """Goes back to what `get` returned."""
+        self._batch.set(tree["task"])
+        self._pending = np.array(tree["pending"])
+
+    def _seeds(self, kind: int) -> list[int]:
+        bits = jax.vmap(lambda key: jax.random.bits(jax.random.fold_in(key, kind)))
+        return np.asarray(bits(self.keys)).tolist()
+
+    def _config(self, variant: Variant | None) -> Config:
+        return self.config if variant is None else variant.applied(self.config)
+
+    def _choose(self, key: jax.Array, actor: MLP, observation: Array, number: Integer) -> Array:
+        """An action of one agent: a uniform one at first, then one of its policy."""
+        key = jax.random.fold_in(jax.random.fold_in(key, number), 0)
+        drawn = drawn_action(actor, observation, key, self.config)
+        uniform = jax.random.uniform(key, drawn.shape, drawn.dtype, -1, 1)
+        return jnp.where(jnp.asarray(number) < self.config.random_steps, uniform, drawn)
+
+    def _vmap(self, function: Any) -> Any:
+        """A function of one agent's state and data, for all agents."""
+
+        def all_agents(states: State, *rest: Any) -> Any:
+            *data, number = rest
+            each = jax.vmap(function, (0, 0, *(0 for _ in data), 0, None))
+            return each(self.keys, states, *data, self.variants, number)
+
+        return all_agents
+
+    def _keep(
+        self, key: jax.Array, state: State, pending: Array, variant: Variant | None, number: Integer
+    ) -> State:
+        arm_key = jax.random.fold_in(jax.random.fold_in(key, number), 1)
+        row, ended, earned = pending[:-2], pending[-2] > 0, pending[-1]
+        return training.remember(state, row, ended, earned, arm_key, self._config(variant))
+
+    def _keep_and_learn(
+        self, key: jax.Array, state: State, sums: Terms, pending: Array, variant: Variant | None, number: Integer
+    ) -> tuple[State, Terms]:
+        state = self._keep(key, state, pending, variant, number)
+        learn_key = jax.random.fold_in(jax.random.fold_in(key, number), 2)
+        state, terms = training.learn(state, self.task, self._config(variant), learn_key)
+        return state, Terms(*(total + term for total, term in zip(sums, terms, strict=True)))
+
+
+def pack(
+    observation: Float[np.ndarray, "agents observations"], action: Float[np.ndarray, "agents actions"], outcome: Outcome
+) -> Float[np.ndarray, "agents numbers"]:
+    """One array of all that a step tells: rows of the memory, whether episodes ended, and what these have earned."""
+    single = outcome.reward[:, None], outcome.terminated[:, None], outcome.ended[:, None], outcome.earned[:, None]
+    reward, terminated, ended, earned = single
+    parts = [observation, action, reward, outcome.next_observation, terminated, ended, earned]
+    return np.concatenate(parts, 1, dtype=np.float32, casting="unsafe")
+
+
+def _nothing(sums: Terms) -> Terms:
+    return Terms(*(np.full(np.shape(each), np.nan) for each in sums))
+
+
+def train(
+    key: jax.Array, world: Task, config: Config, state: State | None = None, first: int = 0, epochs: int | None = None
+) -> tuple[State, Info]:
+    """Trains one agent for epochs `first`, `first` + 1, …, by default as many as the configuration says.
+
+    The task is simulated on the host, so this function cannot be jitted; a `Fleet` trains many agents together.
+    Training in chunks (`state=…, first=…`) gives the same result as training in one call. Returns the state, and what
+    the epochs tell, with the epochs along the first axis of all arrays.
+    """
+    fleet = Fleet(key[None], world, config)
+    states = fleet.init() if state is None else jax.tree_util.tree_map(lambda leaf: jnp.array(leaf)[None], state)
+    if state is not None:
+        fleet.set(state.simulator)
+    states, told = states._replace(simulator=None), []
+    for number in range(first, first + (config.epochs if epochs is None else epochs)):
+        states, info = fleet.epoch(states, number)
+        told.append(info)
+    one: State = jax.tree_util.tree_map(lambda leaf: leaf[0], states)
+    info = jax.tree_util.tree_map(lambda *leaves: np.stack(leaves)[:, 0], *told)
+    return one._replace(simulator=fleet.get()), info

@@ -1,0 +1,310 @@
+"""One update of SAC or λ-SAC, and what one more step of the task changes.
+
+An update draws a batch from memory and moves, in this order,
+
+1. w, by least squares of the batch's rewards on its features;
+2. the critics towards the soft target, and the λF towards its definition, both with target networks;
+3. the policy towards actions that the new critics value, and α towards the entropy that is wanted;
+4. the target networks by τ.
+
+How many critics there are, λ, whether the bandit chooses it, and whether there is a λF, are numbers: all kinds of
+agents are one program, which `vmap` batches. Where such a number is known before (not traced), what it makes
+superfluous is left out of the program, so that its cost can be counted.
+"""
+
+import dataclasses
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Float, Int
+
+from wane.agents import bandit
+from wane.agents.common import replay
+from wane.agents.common.networks import MLP
+from wane.agents.common.replay import Replay
+from wane.agents.sac import equations
+from wane.agents.sac.config import Config
+from wane.agents.sac.networks import Critics, join, look, make_actor, make_critics, q_values
+from wane.checks import is_traced
+from wane.types import Scalar, Tree
+from wane.worlds.control import Task
+
+APART = 2**32 - 1
+"""Folded into a key, this number gives a key that no step has."""
+
+
+class Batch(NamedTuple):
+    """Transitions."""
+
+    observation: Float[Array, "*batch observations"]
+    action: Float[Array, "*batch actions"]
+    reward: Float[Array, "*batch"]
+    next_observation: Float[Array, "*batch observations"]
+    terminated: Float[Array, "*batch"]
+    """1 where nothing more can be earned. A truncated step has 0: its future is bootstrapped."""
+
+
+class Optimisers(NamedTuple):
+    actor: Tree
+    critics: Tree
+    temperature: Tree
+
+
+class State(NamedTuple):
+    """All that learning goes on from. Acting needs the `params` alone."""
+
+    params: MLP
+    """The policy."""
+    critics: Critics
+    target: Critics
+    log_temperature: Float[Array, "*runs"]
+    optimisers: Optimisers
+    limits: Float[Array, "*runs two features"]
+    """The lowest and the highest value of each feature in all batches so far."""
+    bandit: bandit.State
+    arm: Int[Array, "*runs"]
+    """The arm that was drawn for the present episode."""
+    replay: Replay
+    simulator: Tree = None
+    """Where the task stands, between two calls of `train`."""
+
+
+class Terms(NamedTuple):
+    """What an update tells."""
+
+    critic: Float[Array, "..."]
+    features: Float[Array, "..."]
+    """The λF's loss."""
+    actor: Float[Array, "..."]
+    entropy: Float[Array, "..."]
+    temperature: Float[Array, "..."]
+    value: Float[Array, "..."]
+    """The mean of the first critic's values."""
+    correction: Float[Array, "..."]
+    """The mean of (λ − 1) wᵀ(φ ⊙ φ_λ)."""
+    lam: Float[Array, "..."]
+
+
+def init(key: jax.Array, world: Task, config: Config) -> State:
+    """Random networks and an empty memory. It takes the key that `train` is given."""
+    actor_key, critic_key, arm_key = jax.random.split(jax.random.fold_in(key, APART), 3)
+    actor: Any = make_actor(actor_key, world, config)
+    critics: Any = make_critics(critic_key, world, config)
+    adam, temperature = optax.adam(config.learning_rate), jnp.log(jnp.asarray(config.temperature, float))
+    features = world.n_observations + world.n_actions
+    limits = jnp.stack([jnp.full(features, jnp.inf), jnp.full(features, -jnp.inf)])
+    arms = bandit.init(len(config.lambdas))
+    memory = replay.empty(jnp.zeros(row_size(world)), config.memory)
+    return State(
+        actor,
+        critics,
+        critics,
+        temperature,
+        Optimisers(adam.init(actor), adam.init(critics), adam.init(temperature)),
+        limits,
+        arms,
+        bandit.draw(arms, jax.random.uniform(arm_key)),
+        memory,
+    )
+
+
+def row_size(world: Task) -> int:
+    """How many numbers a transition has. The memory holds each as one row, which one look-up fetches."""
+    return 2 * world.n_observations + world.n_actions + 2
+
+
+def unpack(rows: Float[Array, "*batch numbers"], world: Task) -> Batch:
+    """Rows of the memory as transitions."""
+    n, m = world.n_observations, world.n_actions
+    observation, action, reward, after, terminated = jnp.split(rows, (n, n + m, n + m + 1, 2 * n + m + 1), -1)
+    return Batch(observation, action, reward[..., 0], after, terminated[..., 0])
+
+
+def lam_of(state: State, config: Config) -> Float[Array, ""]:
+    """The λ of the present episode."""
+    drawn = jnp.asarray(config.lambdas, float)[state.arm]
+    return jnp.where(jnp.asarray(config.adaptive) > 0, drawn, jnp.asarray(config.lam, float))
+
+
+def has_features(config: Config) -> bool:
+    """Whether a program must compute the λF: it must, unless it is known that there is none."""
+    return is_traced(config.feature_weight) or config.feature_weight > 0
+
+
+def n_critics(config: Config) -> int:
+    """How many critics a program must compute: two, unless it is known that there is one."""
+    return 2 if is_traced(config.critics) or config.critics > 1 else 1
+
+
+def ranges(
+    state: State, inputs: Float[Array, "batch features"], config: Config
+) -> tuple[State, Float[Array, "..."], Float[Array, "..."]]:
+    """The state with the ranges of all batches so far, and the lowest and highest values that features are scaled by."""
+    if config.ranges == "global":
+        return state, inputs.min(), inputs.max()
+    low, high = inputs.min(0), inputs.max(0)
+    if config.ranges == "dimension":
+        return state, low, high
+    low, high = jnp.minimum(state.limits[0], low), jnp.maximum(state.limits[1], high)
+    return state._replace(limits=jnp.stack([low, high])), low, high
+
+
+class Goals(NamedTuple):
+    """What critics and the λF are moved towards, both constants."""
+
+    q: Float[Array, " batch"]
+    features: Float[Array, "batch features"] | None
+    correction: Float[Array, ""]
+
+
+def goals(
+    state: State, data: Batch, phi_t: Float[Array, "batch features"] | None, noise: Array, config: Config
+) -> Goals:
+    """The soft target and the λF's target of a batch, with actions of the present policy in the next states."""
+    action, log_prob = equations.squash(*look(state.params, data.next_observation, config), noise)
+    after, lam = join(data.next_observation, action), lam_of(state, config)
+    discount = config.discount * (1 - data.terminated)
+    q_next = equations.lower(q_values(state.target.q, after, n_critics(config)), config.critics)
+    change, features = jnp.zeros_like(q_next), None
+    if phi_t is not None:
+        phi_lam_next = state.target.features(after)
+        weights = equations.reward_weights(phi_t, data.reward, config.ridge)
+        change = equations.correction(phi_t, phi_lam_next, weights, lam)
+        features = equations.feature_target(phi_t, phi_lam_next, lam, discount)
+    temperature = jnp.exp(state.log_temperature)
+    q = equations.soft_target(data.reward, discount, q_next, log_prob, temperature, change)
+    return Goals(q, features, change.mean())
+
+
+def update_critics(state: State, data: Batch, noise: Array, config: Config) -> tuple[State, tuple[Array, ...]]:
+    """Moves the critics and the λF. Returns also the losses, the mean value and the mean correction."""
+    inputs, phi_t = join(data.observation, data.action), None
+    if has_features(config):
+        state, low, high = ranges(state, inputs, config)
+        phi_t = equations.scale(inputs, low, high)
+    goal = goals(state, data, phi_t, noise, config)
+
+    def loss(critics: Any) -> tuple[Array, tuple[Array, ...]]:
+        q = q_values(critics.q, inputs)
+        error, mismatch = equations.critic_loss(goal.q, q, config.critics), jnp.zeros_like(goal.correction)
+        if goal.features is not None:
+            mismatch = equations.feature_loss(goal.features, critics.features(inputs))
+        return error + config.feature_weight * mismatch, (error, mismatch, q[0].mean())
+
+    critics, optimiser = used(state.critics, config), used(state.optimisers.critics, config)
+    slope, (error, mismatch, value) = jax.grad(loss, has_aux=True)(critics)
+    change, optimiser = optax.adam(config.learning_rate).update(slope, optimiser, critics)
+    new = put_back(state.critics, optax.apply_updates(critics, change))
+    optimisers = state.optimisers._replace(critics=put_back(state.optimisers.critics, optimiser))
+    return state._replace(critics=new, optimisers=optimisers), (error, mismatch, value, goal.correction)
+
+
+def used(tree: Tree, config: Config) -> Any:
+    """A tree in which `Critics` hold only those networks that a program must compute."""
+
+    def take(critics: Any) -> Any:
+        if not isinstance(critics, Critics):
+            return critics
+        q = jax.tree_util.tree_map(lambda leaf: leaf[: n_critics(config)], critics.q)
+        return Critics(q, critics.features if has_features(config) else None)  # pyright: ignore[reportArgumentType]
+
+    return jax.tree_util.tree_map(take, tree, is_leaf=lambda each: isinstance(each, Critics))
+
+
+def put_back(old: Tree, new: Tree) -> Any:
+    """A tree with the networks of another one that holds those of `used` only."""
+
+    def put(old: Any, new: Any) -> Any:
+        if not isinstance(old, Critics):
+            return new
+        q = jax.tree_util.tree_map(lambda old, new: old.at[: len(new)].set(new), old.q, new.q)
+        return Critics(q if len(new.q.layers[0].bias) == 1 else new.q, new.features or old.features)
+
+    return jax.tree_util.tree_map(put, old, new, is_leaf=lambda each: isinstance(each, Critics))
+
+
+def update_actor(
+    state: State, data: Batch, noise: Array, world: Task, config: Config
+) -> tuple[State, tuple[Array, ...]]:
+    """Moves the policy and α. Returns also the policy's loss and its entropy."""
+    temperature = jnp.exp(state.log_temperature)
+
+    def loss(actor: MLP) -> tuple[Array, Array]:
+        action, log_prob = equations.squash(*look(actor, data.observation, config), noise)
+        q = q_values(state.critics.q, join(data.observation, action), n_critics(config))
+        return equations.actor_loss(log_prob, equations.lower(q, config.critics), temperature), log_prob
+
+    adam, actor = optax.adam(config.learning_rate), state.params
+    (error, log_prob), slope = jax.value_and_grad(loss, has_aux=True)(actor)
+    change, actor_optimiser = adam.update(slope, state.optimisers.actor, actor)  # pyright: ignore[reportArgumentType]
+    entropy = -world.n_actions if config.entropy is None else config.entropy
+    slope = jax.grad(equations.temperature_loss)(state.log_temperature, log_prob, entropy)
+    shift, temperature_optimiser = adam.update(slope, state.optimisers.temperature, state.log_temperature)
+    state = state._replace(
+        params=optax.apply_updates(actor, change),  # pyright: ignore[reportArgumentType]
+        log_temperature=optax.apply_updates(state.log_temperature, shift),  # pyright: ignore[reportArgumentType]
+        optimisers=Optimisers(actor_optimiser, state.optimisers.critics, temperature_optimiser),
+    )
+    return state, (error, -log_prob.mean())
+
+
+def update(state: State, data: Batch, world: Task, config: Config, key: jax.Array) -> tuple[State, Terms]:
+    """One gradient step on a batch. Returns the new state and what the step tells."""
+    noise = jax.random.normal(key, (2, *data.action.shape), data.action.dtype)
+    state, (error, mismatch, value, change) = update_critics(state, data, noise[0], config)
+    state, (loss, entropy) = update_actor(state, data, noise[1], world, config)
+    state = state._replace(target=_follow(state, config))
+    temperature, lam = jnp.exp(state.log_temperature), lam_of(state, config)
+    return state, Terms(error, mismatch, loss, entropy, temperature, value, change, lam)
+
+
+def _follow(state: State, config: Config) -> Critics:
+    """The target networks, moved towards the networks."""
+    new, old = used(state.critics, config), used(state.target, config)
+    mixed = jax.tree_util.tree_map(lambda new, old: old + config.polyak * (new - old), new, old)
+    return put_back(state.target, mixed)
+
+
+def remember(
+    state: State, row: Float[Array, " numbers"], ended: Scalar, earned: Scalar, key: jax.Array, config: Config
+) -> State:
+    """The state after one more step of the task.
+
+    If the step ended an episode, the bandit learns what the episode `earned` and draws the arm of the next one.
+    """
+    told = bandit.record(state.bandit, state.arm, earned, config.bandit)
+    drawn = bandit.draw(told, jax.random.uniform(key))
+    chosen = jax.tree_util.tree_map(lambda new, old: jnp.where(ended, new, old), (told, drawn), (state.bandit, state.arm))
+    return state._replace(replay=replay.add(state.replay, row[None]), bandit=chosen[0], arm=chosen[1])
+
+
+def learn(state: State, world: Task, config: Config, key: jax.Array) -> tuple[State, Terms]:
+    """One update on a batch from memory."""
+    draw_key, noise_key = jax.random.split(key)
+    draws = jax.random.uniform(draw_key, (config.batch,), dtype=jnp.float32)
+    return update(state, unpack(replay.sample(state.replay, draws), world), world, config, noise_key)
+
+
+class Variant(NamedTuple):
+    """What distinguishes kinds of agents: settings of the `Config` that are numbers."""
+
+    critics: Any = 1
+    lam: Any = 1.0
+    adaptive: Any = 0
+    feature_weight: Any = 0
+    averaging: Any = 0.0
+    """That of the bandit."""
+
+    def applied(self, config: Config) -> Config:
+        """The settings of an agent of this kind. The numbers may be traced."""
+        own = dataclasses.replace(config.bandit, averaging=self.averaging)
+        numbers = {name: value for name, value in self._asdict().items() if name != "averaging"}
+        return dataclasses.replace(config, bandit=own, **numbers)
+
+
+def variant_of(config: Config) -> Variant:
+    """The kind of agent that a configuration describes."""
+    names = (name for name in Variant._fields if name != "averaging")
+    return Variant(*(getattr(config, name) for name in names), config.bandit.averaging)

@@ -1,0 +1,133 @@
+"""Copies of a MuJoCo model that are stepped together by MuJoCo's own threaded roll-outs (`mujoco.rollout`).
+
+A state is what MuJoCo calls the full physics: time, positions and velocities. Every step begins the constraint solver
+from nothing, so that a copy's future depends on its state alone, however many threads there are. Gymnasium begins it
+from the last step's solution. Both find the same solution: from one state, a step differs by less than 1e-9
+(tested; 6e-13 was the most in 400 steps of HalfCheetah-v5, and 2e-15 in Hopper-v5).
+"""
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, UInt8
+
+from wane.worlds.control.task import Batch, MissingExtra, Task
+
+try:
+    import mujoco
+    from mujoco import rollout
+except ImportError as error:
+    raise MissingExtra("this task needs MuJoCo: pip install 'wane[control]'") from error
+
+PIXELS = 160
+
+
+class RolloutBatch(Batch):
+    """Copies of a MuJoCo model."""
+
+    frames: int
+    """Steps of the simulation in a step of the task."""
+
+    @classmethod
+    def model(cls) -> Any:
+        """The MuJoCo model."""
+        raise NotImplementedError
+
+    def __init__(self, task: Task, seeds: Sequence[int], threads: int | None = None):
+        self._model = self.model()
+        wanted = min(threads or os.cpu_count() or 1, len(seeds))
+        # One thread needs no pool: the roll-outs are computed by the thread that calls.
+        self._rollout = rollout.Rollout(nthread=wanted if wanted > 1 else 0)
+        self._data = [mujoco.MjData(self._model) for _ in range(wanted)]
+        self._size = mujoco.mj_stateSize(self._model, mujoco.mjtState.mjSTATE_FULLPHYSICS.value)
+        super().__init__(task, seeds, threads)
+
+    @property
+    def seconds(self) -> float:
+        """Simulated seconds of a step."""
+        return self._model.opt.timestep * self.frames
+
+    @property
+    def states(self) -> Float[np.ndarray, "copies numbers"]:
+        """Time, positions and velocities."""
+        return self._physics.copy()
+
+    @property
+    def positions(self) -> Float[np.ndarray, "copies positions"]:
+        """MuJoCo's qpos."""
+        return self._physics[:, 1 : 1 + self._model.nq]
+
+    @property
+    def velocities(self) -> Float[np.ndarray, "copies velocities"]:
+        """MuJoCo's qvel."""
+        return self._physics[:, 1 + self._model.nq : 1 + self._model.nq + self._model.nv]
+
+    def _prepare(self) -> None:
+        copies, data = len(self.seeds), mujoco.MjData(self._model)
+        mujoco.mj_getState(self._model, data, first := np.empty(self._size), mujoco.mjtState.mjSTATE_FULLPHYSICS.value)
+        self._first, self._physics = first, np.tile(first, (copies, 1))
+        self._models = [self._model] * copies
+        self._found = np.empty((copies, self.frames, self._size))
+        self._sensed = np.empty((copies, self.frames, self._model.nsensordata))
+
+    def _begin(self, row: int, positions: Float[np.ndarray, " qpos"], velocities: Float[np.ndarray, " qvel"]) -> None:
+        """Puts a copy to the model's initial state plus some noise."""
+        self._physics[row] = self._first
+        self.positions[row] += positions
+        self.velocities[row] += velocities
+
+    def _simulate(self, controls: Float[np.ndarray, "copies actions"]) -> None:
+        """Moves all copies for a step of the task, with constant controls."""
+        held = np.repeat(controls.astype(float)[:, None], self.frames, 1)
+        self._rollout.rollout(
+            self._models,
+            self._data,
+            self._physics,
+            held,
+            nstep=self.frames,
+            state=self._found,
+            sensordata=self._sensed,
+            skip_checks=True,
+        )
+        self._physics = self._found[:, -1].copy()
+
+    def _get(self) -> dict[str, np.ndarray]:
+        return {"physics": self._physics.copy()}
+
+    def _set(self, tree: Mapping[str, Any]) -> None:
+        self._physics = np.array(tree["physics"])
+
+    @classmethod
+    def pictures(
+        cls, task: Task, states: Float[np.ndarray, "moments numbers"]
+    ) -> Iterable[UInt8[np.ndarray, "height width 3"]]:
+        """Renders off-screen. MUJOCO_GL chooses how; without a screen, egl and osmesa work where they are installed."""
+        return render(cls.model(), states, cls.camera())
+
+    @classmethod
+    def camera(cls) -> Any:
+        """The camera that looks at the model: the one that follows it."""
+        return "track"
+
+
+@cache
+def model_from(path: Path) -> Any:
+    """A model from an XML file, which is read once."""
+    return mujoco.MjModel.from_xml_path(str(path))
+
+
+def render(
+    model: Any, states: Float[np.ndarray, "moments numbers"], camera: Any
+) -> Iterator[UInt8[np.ndarray, "height width 3"]]:
+    """Pictures of states."""
+    data = mujoco.MjData(model)
+    with mujoco.Renderer(model, PIXELS, PIXELS) as renderer:
+        for state in states:
+            mujoco.mj_setState(model, data, state, mujoco.mjtState.mjSTATE_FULLPHYSICS.value)
+            mujoco.mj_forward(model, data)
+            renderer.update_scene(data, camera=camera)
+            yield renderer.render()

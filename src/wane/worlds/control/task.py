@@ -1,0 +1,246 @@
+"""A continuous-control task, and copies of it that are stepped together on the host.
+
+A `Task` says which task it is; it can be compared, saved and described. `task.batch(seeds)` makes one copy for each
+seed. All copies take a step at once, and a copy whose episode ends begins the next one in the same step. What `step`
+returns belongs to the old episode: `next_observation` is where the step led, also where that was the end.
+
+    >>> task = Task("Pendulum-v1")
+    >>> batch = task.batch([0, 1, 2])
+    >>> outcome = batch.step(np.zeros((3, 1), np.float32))
+    >>> outcome.next_observation.shape, outcome.terminated.any(), outcome.truncated.any()
+    ((3, 3), np.False_, np.False_)
+
+Actions are in [−1, 1]; they are scaled to the task's own limits. Episode e of the copy with seed s begins as Gymnasium's
+environment does after `reset(seed=episode_seed(s, e))`. So a copy's future follows from its seed, the number of its
+episode and its physical state alone: `get` returns these, and `set` goes back to them exactly.
+"""
+
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Float, Int, UInt8
+
+from wane.depletion import Depletion
+from wane.types import Tree
+
+OWN: dict[str, str] = {
+    "Pendulum-v1": "pendulum:Pendulum",
+    "HalfCheetah-v5": "locomotion:HalfCheetah",
+    "Hopper-v5": "locomotion:Hopper",
+    "wane/PointMass-v0": "point_mass:PointMass",
+}
+"""The tasks that are stepped in batches by this package: module and class. All others are stepped by Gymnasium."""
+
+Rows = Int[np.ndarray, " some"]
+
+
+class MissingExtra(ImportError):
+    """Raised when a task needs packages that are not installed. The message says how to install them."""
+
+
+class Outcome(NamedTuple):
+    """What a step of all copies leads to."""
+
+    next_observation: Float[np.ndarray, "copies observations"]
+    """In the same episode, also at its end."""
+    reward: Float[np.ndarray, " copies"]
+    terminated: Bool[np.ndarray, " copies"]
+    """Nothing more can be earned."""
+    truncated: Bool[np.ndarray, " copies"]
+    """The episode was cut off: more could have been earned."""
+    earned: Float[np.ndarray, " copies"]
+    """What the episode has earned so far, this step included, without discounting."""
+
+    @property
+    def ended(self) -> Bool[np.ndarray, " copies"]:
+        """Whether the episode is over, for either reason."""
+        return self.terminated | self.truncated
+
+
+@dataclass(frozen=True)
+class Task:
+    """A continuous-control task."""
+
+    name: str
+    """An id of Gymnasium, or "wane/PointMass-v0"."""
+    horizon: int | None = None
+    """Steps until an episode is truncated; None takes the task's own."""
+    depletion: Depletion | None = None
+    """How rewards wear off, in tasks that have sites; None: they do not."""
+    told: bool = False
+    """Whether observations tell what remains of every site."""
+
+    def __post_init__(self) -> None:
+        kind = _kind(self.name)
+        if not kind.has_sites and (self.depletion is not None or self.told):
+            raise ValueError(f"{self.name} has no sites, so nothing of it can wear off: choose wane/PointMass-v0")
+        if self.horizon is not None and self.horizon < 1:
+            raise ValueError(f"horizon = {self.horizon}: an episode has at least one step")
+
+    @property
+    def n_observations(self) -> int:
+        """How many numbers an observation has."""
+        return _kind(self.name).sizes(self).observations
+
+    @property
+    def n_actions(self) -> int:
+        """How many numbers an action has."""
+        return _kind(self.name).sizes(self).actions
+
+    @property
+    def steps(self) -> int:
+        """Steps until an episode is truncated."""
+        return self.horizon or _kind(self.name).sizes(self).horizon
+
+    def batch(self, seeds: Sequence[int], threads: int | None = None) -> "Batch":
+        """One copy for each seed, at the beginning of its first episode. Results do not depend on `threads`."""
+        return _kind(self.name)(self, seeds, threads)
+
+    def pictures(self, states: Float[np.ndarray, "moments numbers"]) -> Iterable[UInt8[np.ndarray, "height width 3"]]:
+        """Pictures of physical states (`Batch.states`). Raises ValueError for tasks that cannot be drawn."""
+        return _kind(self.name).pictures(self, states)
+
+    def film(self, episode: Any, path: str | Path, title: str | None = None) -> Path:
+        """Writes an episode that was played to a GIF. Returns the path."""
+        from wane.worlds.control.film import write_film
+
+        return write_film(self, episode, Path(path), title)
+
+
+class Sizes(NamedTuple):
+    """The sizes of a task."""
+
+    observations: int
+    actions: int
+    horizon: int
+
+
+class Batch:
+    """Copies of a task in play. Subclasses move them, show them, and say what a state is."""
+
+    has_sites = False
+
+    def __init__(self, task: Task, seeds: Sequence[int], threads: int | None = None):
+        self.task, self.seeds, self.horizon = task, [int(seed) for seed in seeds], task.steps
+        self.threads = threads
+        self.restart()
+
+    @classmethod
+    def sizes(cls, task: Task) -> Sizes:
+        """The sizes of the task."""
+        raise NotImplementedError
+
+    @classmethod
+    def pictures(cls, task: Task, states: Float[np.ndarray, "moments numbers"]) -> Iterable[np.ndarray]:
+        """Pictures of physical states."""
+        raise ValueError(f"{task.name} cannot be drawn from here: play it in Gymnasium with render_mode='rgb_array'")
+
+    @property
+    def states(self) -> Float[np.ndarray, "copies numbers"]:
+        """The physical states, from which `pictures` draws."""
+        raise NotImplementedError
+
+    def restart(self, seeds: Sequence[int] | None = None) -> None:
+        """Begins episode 0 of every copy, with other seeds if they are given."""
+        self.seeds = self.seeds if seeds is None else [int(seed) for seed in seeds]
+        copies = len(self.seeds)
+        self.episode, self.time = np.zeros(copies, np.int64), np.zeros(copies, np.int64)
+        self.earned = np.zeros(copies)
+        self._prepare()
+        self._reset(np.arange(copies))
+        self.observation = self._observe()
+
+    def step(self, actions: Float[np.ndarray, "copies actions"]) -> Outcome:
+        """Takes a step in every copy with actions in [−1, 1], and begins new episodes where one ended."""
+        reward, terminated = self._advance(np.asarray(actions, np.float32))
+        self.time, self.earned = self.time + 1, self.earned + reward
+        truncated = (self.time >= self.horizon) & ~terminated
+        outcome = Outcome(self._observe(), reward, terminated, truncated, self.earned)
+        rows = np.flatnonzero(outcome.ended)
+        self.observation = outcome.next_observation
+        if len(rows):
+            self.episode[rows] += 1
+            self.time[rows], self.earned = 0, np.where(outcome.ended, 0.0, self.earned)
+            self._reset(rows)
+            self.observation = self._observe()
+        return outcome
+
+    def get(self) -> dict[str, np.ndarray]:
+        """All that the future of the copies depends on, beside their seeds."""
+        return {"episode": self.episode.copy(), "time": self.time.copy(), "earned": self.earned.copy()} | self._get()
+
+    def set(self, tree: Mapping[str, Any]) -> None:
+        """Goes back to what `get` returned."""
+        self.episode, self.time, self.earned = (np.array(tree[name]) for name in ("episode", "time", "earned"))
+        self._set(tree)
+        self.observation = self._observe()
+
+    def generators(self, rows: Rows) -> list[np.random.Generator]:
+        """The random numbers with which the present episodes of some copies begin."""
+        return [np.random.default_rng(episode_seed(self.seeds[i], int(self.episode[i]))) for i in rows]
+
+    def _prepare(self) -> None:
+        """Makes room for all copies."""
+
+    def _reset(self, rows: Rows) -> None:
+        """Begins the present episode of some copies."""
+        raise NotImplementedError
+
+    def _advance(
+        self, actions: Float[np.ndarray, "copies actions"]
+    ) -> tuple[Float[np.ndarray, " copies"], Bool[np.ndarray, " copies"]]:
+        """Moves all copies. Returns rewards, and which episodes are over."""
+        raise NotImplementedError
+
+    def _observe(self) -> Float[np.ndarray, "copies observations"]:
+        raise NotImplementedError
+
+    def _get(self) -> dict[str, np.ndarray]:
+        raise NotImplementedError
+
+    def _set(self, tree: Mapping[str, Any]) -> None:
+        raise NotImplementedError
+
+
+def episode_seed(seed: int, episode: int) -> int:
+    """The seed with which an episode begins: `reset(seed=…)` of Gymnasium's environment begins it too."""
+    return int(np.random.SeedSequence([seed, episode]).generate_state(1)[0])
+
+
+def describe(task: Task) -> dict[str, Any]:
+    """The task as a dictionary that JSON can hold."""
+    from wane.worlds.describe import describe_depletion
+
+    depletion = None if task.depletion is None else describe_depletion(task.depletion)
+    return {"task": task.name, "horizon": task.horizon, "depletion": depletion, "told": task.told}
+
+
+def from_description(description: Mapping[str, Any]) -> Task:
+    """The task of a description. Raises ValueError for entries that it does not know."""
+    from wane.worlds.describe import depletion_from_description
+
+    fields = {"task", *(field.name for field in dataclasses.fields(Task))} - {"name"}
+    if strange := sorted(set(description) - fields):
+        raise ValueError(f"a task has no {strange[0]!r}: it has {', '.join(sorted(fields))}")
+    name, horizon, told = description.get("task"), description.get("horizon"), description.get("told", False)
+    if not isinstance(name, str) or not isinstance(told, bool) or type(horizon) not in (int, type(None)):
+        raise ValueError(f"a task has a name, a horizon (or null) and told (true or false), got {dict(description)!r}")
+    depletion = description.get("depletion")
+    return Task(name, horizon, None if depletion is None else depletion_from_description(depletion), told)
+
+
+@cache
+def _kind(name: str) -> type[Batch]:
+    """The class that steps a task. Raises MissingExtra if it needs packages that are not there."""
+    if name not in OWN:
+        from wane.worlds.control.vector import GymnasiumBatch
+
+        return GymnasiumBatch
+    module, _, kind = OWN[name].partition(":")
+    return getattr(import_module(f"wane.worlds.control.{module}"), kind)
