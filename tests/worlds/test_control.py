@@ -124,12 +124,15 @@ def test_sites_wear_off_and_are_fresh_in_the_next_episode():
     task = Task("wane/PointMass-v0", horizon=5, depletion=wane.Geometric(0.5), told=True)
     batch = task.batch([0])
     assert batch.observation.shape == (1, 7)
-    np.testing.assert_allclose(stay(batch, 0, 3), REWARDS[0] * np.array([1, 0.5, 0.25]))
+    # The other sites are far away, but pay a little: exp(−(1.2² + 0.2²) / 0.4²) and exp(−(0.6² + 1.3²) / 0.4²).
+    far = 0.5 * np.exp(-1.48 / 0.16) + 0.5 * np.exp(-2.05 / 0.16)
+    np.testing.assert_allclose(stay(batch, 0, 3), REWARDS[0] * np.array([1, 0.5, 0.25]) + far)
     np.testing.assert_allclose(batch.observation[0, 4:], [0.125, 1, 1])
-    np.testing.assert_allclose(stay(batch, 1, 2), REWARDS[1] * np.array([1, 0.5]))
+    near = 0.125 * np.exp(-1.48 / 0.16) + 0.5 * np.exp(-(0.36 + 1.21) / 0.16)
+    np.testing.assert_allclose(stay(batch, 1, 2), REWARDS[1] * np.array([1, 0.5]) + near)
     np.testing.assert_allclose(batch.observation[0, 4:], 1)
     forever = Task("wane/PointMass-v0").batch([0])
-    np.testing.assert_allclose(stay(forever, 0, 3), REWARDS[0])
+    np.testing.assert_allclose(stay(forever, 0, 3), REWARDS[0] + far)
 
 
 @pytest.mark.parametrize("name", ["Pendulum-v1", "wane/PointMass-v0"])

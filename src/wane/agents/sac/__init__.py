@@ -29,13 +29,13 @@ Read the modules in this order:
 Where we differ from the paper: it does not say whether the φ_λ in the target is that of the target network; here it is,
 for the λF's own target too. λF and critics are separate networks, and features are those of the batch.
 
-    >>> import jax
     >>> from wane.worlds.control import Task
-    >>> small = dict(hidden=(8,), batch=4, memory=50, collection_steps=5, random_steps=5)
-    >>> task, config = Task("Pendulum-v1", horizon=10), Config(epochs=2, steps=10, **small)
-    >>> state, info = train(jax.random.key(0), task, config)
-    >>> info.greedy.shape, info.probabilities.shape
-    ((2,), (2, 3))
+    >>> task, config = Task("Pendulum-v1"), Config(epochs=20, random_steps=500, learning_rate=1e-3, memory=20_000)
+    >>> config.epochs * config.steps, task.n_observations, task.n_actions
+    (20000, 3, 1)
+
+    state, info = train(jax.random.key(0), task, config)
+    info.greedy       # returns of the evaluations
 """
 
 from wane.agents.sac.acting import policy, sampled_policy

@@ -18,11 +18,13 @@ from wane.types import Scalar
 
 Phi = Float[Array, "*batch features"]
 Each = Float[Array, "*batch"]
+Ends = Float[Array, " features"] | Scalar
+"""One end of the ranges of all features, or of all of them together."""
 
 
-def scale(features: Phi, low: Float[Array, "*#batch #features"], high: Float[Array, "*#batch #features"]) -> Phi:
+def scale(features: Phi, low: Ends, high: Ends) -> Phi:
     """(x − low) / (high − low); 0 where both are equal, as for a feature that is constant."""
-    constant = high <= low
+    constant = jnp.asarray(high <= low)
     return jnp.where(constant, 0.0, (features - low) / jnp.where(constant, 1.0, high - low))
 
 

@@ -15,6 +15,7 @@ the same result as training at once. `get` and `set` save what lives on the host
 """
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -62,19 +63,11 @@ class Fleet:
         self._test_seeds = tests
         # What the last step led to, which the next call of `learn` takes.
         self._pending = np.zeros((len(keys), training.row_size(task) + 2), np.float32)
-        self._act = jax.jit(jax.vmap(self._choose, (0, 0, 0, None)))
-        self._act_best = jax.jit(jax.vmap(best_action))
-        self._remember = jax.jit(self._vmap(self._keep), donate_argnums=0)
-        self._learn = jax.jit(self._vmap(self._keep_and_learn), donate_argnums=(0, 1))
 
     def init(self) -> State:
         """The first states of all agents."""
-
-        def start(key: jax.Array, variant: Variant | None) -> State:
-            return training.init(key, self.task, self._config(variant))
-
-        # Networks that follow others begin as copies of them, which must not be donated together with them.
-        states = jax.jit(jax.vmap(start))(self.keys, self.variants)
+        states = _init_all(self.task, self.config, self.keys, self.variants)
+        # Target networks begin equal to those that they follow, but must not be the same arrays: `learn` uses both up.
         return jax.tree_util.tree_map(jnp.array, states)
 
     def epoch(self, states: State, number: int) -> tuple[State, Info]:
@@ -82,15 +75,15 @@ class Fleet:
         size, begin = len(self.keys), number * self.config.steps
         sums = Terms(*(jnp.zeros(size) for _ in Terms._fields))
         finished, earned = np.zeros(size), np.zeros(size)
-        updates = 0
+        updates, fixed = 0, (self.task, self.config, self.keys, self.variants)
         for t in range(begin, begin + self.config.steps):
             seen = self._batch.observation
-            actions = self._act(self.keys, states.params, seen, t)
+            actions = _act_all(self.config, self.keys, states.params, seen, t)
             if t >= self.config.collection_steps:
-                states, sums = self._learn(states, sums, self._pending, t)
+                states, sums = _learn_all(*fixed, states, sums, self._pending, t)
                 updates += 1
             elif t > 0:
-                states = self._remember(states, self._pending, t)
+                states = _remember_all(*fixed[1:], states, self._pending, t)
             taken = np.asarray(actions)
             outcome = self._batch.step(taken)
             self._pending = pack(seen, taken, outcome)
@@ -113,7 +106,7 @@ class Fleet:
         tests.restart([int(np.random.SeedSequence([seed, number]).generate_state(1)[0]) for seed in self._test_seeds])
         total, live = np.zeros(len(self._test_seeds)), np.ones(len(self._test_seeds))
         for _ in range(self.task.steps):
-            actions = self._act_best(params, tests.observation.reshape(len(self.keys), each, -1))
+            actions = _act_best_all(params, tests.observation.reshape(len(self.keys), each, -1))
             outcome = tests.step(np.asarray(actions).reshape(len(total), -1))
             total += outcome.reward * live
             live *= ~outcome.ended
@@ -134,40 +127,68 @@ class Fleet:
         bits = jax.vmap(lambda key: jax.random.bits(jax.random.fold_in(key, kind)))
         return np.asarray(bits(self.keys)).tolist()
 
-    def _config(self, variant: Variant | None) -> Config:
-        return self.config if variant is None else variant.applied(self.config)
 
-    def _choose(self, key: jax.Array, actor: MLP, observation: Array, number: Integer) -> Array:
-        """An action of one agent: a uniform one at first, then one of its policy."""
+def _config(config: Config, variant: Variant | None) -> Config:
+    return config if variant is None else variant.applied(config)
+
+
+@partial(jax.jit, static_argnums=(0, 1))
+def _init_all(task: Task, config: Config, keys: jax.Array, variants: Variant | None) -> State:
+    return jax.vmap(lambda key, variant: training.init(key, task, _config(config, variant)))(keys, variants)
+
+
+_act_best_all = jax.jit(jax.vmap(best_action))
+
+
+@partial(jax.jit, static_argnums=0)
+def _act_all(config: Config, keys: jax.Array, actors: MLP, observations: Array, number: Integer) -> Array:
+    """Actions of all agents: uniform ones at first, then those of their policies."""
+
+    def act(key: jax.Array, actor: MLP, observation: Array) -> Array:
         key = jax.random.fold_in(jax.random.fold_in(key, number), 0)
-        drawn = drawn_action(actor, observation, key, self.config)
+        drawn = drawn_action(actor, observation, key, config)
         uniform = jax.random.uniform(key, drawn.shape, drawn.dtype, -1, 1)
-        return jnp.where(jnp.asarray(number) < self.config.random_steps, uniform, drawn)
+        return jnp.where(jnp.asarray(number) < config.random_steps, uniform, drawn)
 
-    def _vmap(self, function: Any) -> Any:
-        """A function of one agent's state and data, for all agents."""
+    return jax.vmap(act)(keys, actors, observations)
 
-        def all_agents(states: State, *rest: Any) -> Any:
-            *data, number = rest
-            each = jax.vmap(function, (0, 0, *(0 for _ in data), 0, None))
-            return each(self.keys, states, *data, self.variants, number)
 
-        return all_agents
+def _remember(
+    config: Config, key: jax.Array, variant: Variant | None, state: State, pending: Array, number: Integer
+) -> State:
+    arm_key = jax.random.fold_in(jax.random.fold_in(key, number), 1)
+    row, ended, earned = pending[:-2], pending[-2] > 0, pending[-1]
+    return training.remember(state, row, ended, earned, arm_key, _config(config, variant))
 
-    def _keep(
-        self, key: jax.Array, state: State, pending: Array, variant: Variant | None, number: Integer
-    ) -> State:
-        arm_key = jax.random.fold_in(jax.random.fold_in(key, number), 1)
-        row, ended, earned = pending[:-2], pending[-2] > 0, pending[-1]
-        return training.remember(state, row, ended, earned, arm_key, self._config(variant))
 
-    def _keep_and_learn(
-        self, key: jax.Array, state: State, sums: Terms, pending: Array, variant: Variant | None, number: Integer
-    ) -> tuple[State, Terms]:
-        state = self._keep(key, state, pending, variant, number)
+@partial(jax.jit, static_argnums=0, donate_argnums=3)
+def _remember_all(
+    config: Config, keys: jax.Array, variants: Variant | None, states: State, pending: Array, number: Integer
+) -> State:
+    """The states of all agents after one more step of the task."""
+    return jax.vmap(partial(_remember, config, number=number))(keys, variants, states, pending)
+
+
+@partial(jax.jit, static_argnums=(0, 1), donate_argnums=(4, 5))
+def _learn_all(
+    task: Task,
+    config: Config,
+    keys: jax.Array,
+    variants: Variant | None,
+    states: State,
+    sums: Terms,
+    pending: Array,
+    number: Integer,
+) -> tuple[State, Terms]:
+    """The states of all agents after one more step of the task and one update. What the updates tell is added up."""
+
+    def learn(key: jax.Array, variant: Variant | None, state: State, pending: Array) -> tuple[State, Terms]:
+        state = _remember(config, key, variant, state, pending, number)
         learn_key = jax.random.fold_in(jax.random.fold_in(key, number), 2)
-        state, terms = training.learn(state, self.task, self._config(variant), learn_key)
-        return state, Terms(*(total + term for total, term in zip(sums, terms, strict=True)))
+        return training.learn(state, task, _config(config, variant), learn_key)
+
+    states, terms = jax.vmap(learn)(keys, variants, states, pending)
+    return states, Terms(*(total + term for total, term in zip(sums, terms, strict=True)))
 
 
 def pack(

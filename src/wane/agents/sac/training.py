@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
 from wane.agents import bandit
 from wane.agents.common import replay
@@ -268,7 +268,12 @@ def _follow(state: State, config: Config) -> Critics:
 
 
 def remember(
-    state: State, row: Float[Array, " numbers"], ended: Scalar, earned: Scalar, key: jax.Array, config: Config
+    state: State,
+    row: Float[Array, " numbers"],
+    ended: bool | Bool[Array, ""],
+    earned: Scalar,
+    key: jax.Array,
+    config: Config,
 ) -> State:
     """The state after one more step of the task.
 

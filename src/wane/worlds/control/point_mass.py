@@ -1,9 +1,9 @@
 """A point mass that collects from three sites on a plane. Their rewards may wear off.
 
-A force of up to 1 in each direction moves the mass, with damping, between walls at ±1. A step that ends within 0.25 of
-a site is a visit: it pays what remains of the site's reward, and then the reward wears off by the task's depletion (one
-visit a step, so a geometric λ = 0.9 means that a stay of 10 steps uses up two thirds). Without a depletion nothing
-wears off. Observations are positions and velocities. If the task says so (`told`), they also hold what remains of each
+A force of up to 1 in each direction moves the mass, with damping, between walls at ±1. After a step, a site at the
+distance d pays exp(−(d / 0.4)²) of what remains of its reward. A step that ends within 0.25 of a site is a visit: the
+site's reward then wears off by the task's depletion (one visit a step, so a geometric λ = 0.9 means that a stay of 10
+steps uses up two thirds). Without a depletion nothing wears off. Observations are positions and velocities. If the task says so (`told`), they also hold what remains of each
 site as a fraction of its reward.
 
 The best stationary behaviour goes to the best site and stays. With a depletion it is a tour.
@@ -38,7 +38,7 @@ XML = """
 """
 SITES = np.array([[-0.6, -0.6], [0.6, -0.4], [0.0, 0.7]])
 REWARDS = np.array([1.0, 0.5, 0.5])
-RADIUS = 0.25
+RADIUS, WIDTH = 0.25, 0.4
 PIXELS, COLOURS = 160, ((0, 114, 178), (213, 94, 0), (0, 158, 115))
 
 
@@ -89,11 +89,11 @@ class PointMass(RolloutBatch):
         self, actions: Float[np.ndarray, "copies actions"]
     ) -> tuple[Float[np.ndarray, " copies"], Bool[np.ndarray, " copies"]]:
         self._simulate(actions)
-        visited = np.linalg.norm(self.positions[:, None] - SITES, axis=-1) < RADIUS
-        reward = (visited * self._worth() * REWARDS).sum(1)
+        distance = np.linalg.norm(self.positions[:, None] - SITES, axis=-1)
+        reward = (np.exp(-((distance / WIDTH) ** 2)) * self._worth() * REWARDS).sum(1)
         if self.task.depletion is not None:
             after, waited = self.task.depletion.visit(self._memory), self.task.depletion.wait(self._memory)
-            self._memory = np.where(visited, after, waited)
+            self._memory = np.where(distance < RADIUS, after, waited)
         return reward, np.zeros(len(actions), bool)
 
     def _observe(self) -> Float[np.ndarray, "copies observations"]:
