@@ -292,10 +292,8 @@ def evaluate(
         if not evaluation.saved_agents(folder):
             console.print(f"{folder} holds no agents: the experiment keeps none, or they were too large together")
         return
-    from wane import worlds
-
     trained = evaluation.load_agent(folder)
-    place = trained.world if world is None else worlds.make(world)
+    place = trained.world if world is None else evaluation.place_called(world, trained)
     found = evaluation.evaluate(trained, place, episodes, seed)
     console.print(_earnings(trained.agent, found, evaluation.best_return(place)))
     if film is not None:

@@ -200,7 +200,9 @@ def test_lambda_1_is_sac_with_one_critic_and_a_further_task_bit_for_bit(together
     for mine, theirs in zip(LEAVES(with_task.critics.q), LEAVES(plain.critics.q), strict=True):
         np.testing.assert_array_equal(mine, theirs)
     moved = [
-        any(np.any(a != b) for a, b in zip(LEAVES(each.critics.features), LEAVES(start().critics.features), strict=True))
+        any(
+            np.any(a != b) for a, b in zip(LEAVES(each.critics.features), LEAVES(start().critics.features), strict=True)
+        )
         for each in (with_task, plain)
     ]
     assert moved == [True, False]
@@ -301,7 +303,7 @@ def test_training_in_parts_is_training_at_once(fleet):
 
 
 def test_what_epochs_tell(fleet):
-    made, _, states, told = fleet
+    _, _, states, told = fleet
     assert int(states.replay.added[0]) == 19  # the last of 20 steps waits to be learned from
     assert (states.bandit.count == 2).all()  # episodes have 7 steps
     assert [info.greedy.shape for info in told] == [(3,), (3,)]
@@ -327,7 +329,7 @@ def test_train_goes_on_where_it_stopped():
 
 
 def test_policies(fleet):
-    made, _, states, _ = fleet
+    _, _, states, _ = fleet
     actor = jax.tree_util.tree_map(lambda leaf: leaf[0], states.params)
     mean = sac.policy(actor, TASK, TINY)
     played = drive(KEY, TASK, mean, 3, 0.9)
@@ -380,5 +382,3 @@ def test_kinds_are_settings():
 def test_the_replay_is_sampled_from_what_is_there():
     memory = replay.add(replay.empty(jnp.zeros(2), 8), jnp.arange(6.0).reshape(3, 2))
     assert set(np.ravel(replay.sample(memory, jnp.linspace(0, 0.999, 50)))) == set(range(6))
-
-

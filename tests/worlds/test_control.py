@@ -100,7 +100,9 @@ def test_copies_do_not_depend_on_each_other_or_on_threads():
     task = Task("Hopper-v5")
     many, alone = task.batch([1, 2, 3], threads=2), task.batch([2], threads=1)
     for actions in actions_for(task, 40, copies=3):
-        np.testing.assert_array_equal(many.step(actions).next_observation[1], alone.step(actions[1:2]).next_observation[0])
+        np.testing.assert_array_equal(
+            many.step(actions).next_observation[1], alone.step(actions[1:2]).next_observation[0]
+        )
 
 
 def test_ends_belong_to_the_old_episode():

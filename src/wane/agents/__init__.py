@@ -7,6 +7,7 @@ from wane.lazy import attach
 if TYPE_CHECKING:
     from wane.agents import (
         a2c,
+        bandit,
         common,
         forward_backward,
         gpi,
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
         policy_iteration,
         q_lambda,
         q_learning,
+        sac,
         td,
     )
     from wane.agents.trained import Trained, load
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Trained",
     "a2c",
+    "bandit",
     "common",
     "forward_backward",
     "gpi",
@@ -33,6 +36,7 @@ __all__ = [
     "policy_iteration",
     "q_lambda",
     "q_learning",
+    "sac",
     "td",
 ]
 

@@ -102,9 +102,7 @@ def record(state: State, arm: Integer, earned: Scalar, config: Config) -> State:
     newest = feedback(state, earned, config.averaging)
     feedbacks = state.feedbacks.at[state.count % WINDOW].set(newest)
     count = state.count + 1
-    changed = reweight(
-        state.weights[arm], standardise(feedbacks, count, newest), config.step_size, config.decay
-    )
+    changed = reweight(state.weights[arm], standardise(feedbacks, count, newest), config.step_size, config.decay)
     mean = state.mean + (earned - state.mean) / count
     last = jnp.asarray(earned, state.last.dtype)
     return State(state.weights.at[arm].set(changed), feedbacks, count, last, mean.astype(state.mean.dtype))

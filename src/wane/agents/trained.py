@@ -25,6 +25,7 @@ from typing import Any, get_origin, get_type_hints
 import jax
 import numpy as np
 
+from wane.agents.common.driving import Played, drive
 from wane.agents.common.policy import Policy
 from wane.agents.common.rollout import Episode, play
 from wane.depletion import Depletion
@@ -42,6 +43,7 @@ from wane.files import (
 from wane.names import unknown
 from wane.types import Tree
 from wane.worlds import describe
+from wane.worlds.control import Task
 from wane.worlds.world import World
 
 AGENTS = (
@@ -52,6 +54,7 @@ AGENTS = (
     "laplacian",
     "lambda_features",
     "a2c",
+    "sac",
     "gpi",
     "planner",
     "policy_iteration",
@@ -67,7 +70,7 @@ class Trained:
 
     agent: str
     """The name of its module in `wane.agents`."""
-    world: World
+    world: World | Task
     config: Any
     params: Tree
     """What its policy acts with: the first argument of the module's `policy`."""
@@ -77,13 +80,16 @@ class Trained:
         """The module of the algorithm."""
         return agent_module(self.agent)
 
-    def policy(self, world: World | None = None) -> Policy:
+    def policy(self, world: World | Task | None = None) -> Policy:
         """The policy, in the world it was trained in or in another one."""
         return self.module.policy(self.params, self.world if world is None else world, self.config)
 
-    def play(self, key: jax.Array, world: World | None = None, **options: Any) -> tuple[Any, Episode]:
+    def play(self, key: jax.Array, world: World | Task | None = None, **options: Any) -> tuple[Any, Episode | Played]:
         """One episode, in the world it was trained in or in another one; options are those of `play`."""
         world = self.world if world is None else world
+        if isinstance(world, Task):
+            played = drive(key, world, self.policy(world), 1, self.config.discount)
+            return self.params, Played(*(values[0] for values in played))
         return play(key, world, self.policy(world), **options)
 
     def save(self, folder: Path | str) -> Path:
@@ -147,7 +153,7 @@ def _read_config(path: Path) -> dict[str, Any]:
     return about
 
 
-def _params_like(module: ModuleType, world: World, config: Any) -> Tree:
+def _params_like(module: ModuleType, world: World | Task, config: Any) -> Tree:
     """What the params of such an agent look like."""
     state = module.init(jax.random.key(0), world, config)
     return state.params if hasattr(state, "params") else state

@@ -8,36 +8,49 @@ import numpy as np
 from jaxtyping import Float
 
 from wane import agents
+from wane.agents.common.driving import Played, drive
 from wane.agents.common.rollout import Episode
 from wane.agents.trained import Trained
-from wane.worlds import World
+from wane.worlds import World, make
+from wane.worlds.control import Task
 
 
 class Evaluation(NamedTuple):
     """What an agent earned, an entry for every episode."""
 
     returns: Float[np.ndarray, " episodes"]
-    """Discounted returns, with the world's γ."""
+    """Discounted returns, with the world's γ; a control task has none, so there it is the agent's."""
     rewards: Float[np.ndarray, " episodes"]
     """Sums of rewards, without discounting."""
     lengths: Float[np.ndarray, " episodes"]
     """Steps until the episode ended."""
-    episodes: Episode
+    episodes: Episode | Played
     """All episodes, with the episodes along the first axis."""
 
 
-def evaluate(trained: Trained, world: World | None = None, episodes: int = 100, seed: int = 0) -> Evaluation:
+def evaluate(trained: Trained, world: World | Task | None = None, episodes: int = 100, seed: int = 0) -> Evaluation:
     """Plays episodes in the agent's own world, or in another one that its policy is then made for."""
     if episodes < 1:
         raise ValueError(f"--episodes is a number from 1 on, got {episodes}")
-    keys = jax.random.split(jax.random.key(seed), episodes)
-    played = jax.jit(jax.vmap(lambda key: trained.play(key, world)[1]))(keys)
+    place = trained.world if world is None else world
+    if isinstance(place, Task):
+        played = drive(jax.random.key(seed), place, trained.policy(place), episodes, trained.config.discount)
+    else:
+        keys = jax.random.split(jax.random.key(seed), episodes)
+        played = jax.jit(jax.vmap(lambda key: trained.play(key, place)[1]))(keys)
     returns, rewards, live = (np.asarray(each, float) for each in (played.value, played.rewards, played.live))
     return Evaluation(returns, rewards.sum(1), live.sum(1), played)
 
 
-def best_return(world: World) -> float | None:
+def place_called(name: str, trained: Trained) -> World | Task:
+    """The world of a name, or the control task for an agent that was trained in one. Raises ValueError for others."""
+    return Task(name) if isinstance(trained.world, Task) else make(name)
+
+
+def best_return(world: World | Task) -> float | None:
     """The return of an optimal agent from the world's start, or None where it cannot be computed to three digits."""
+    if isinstance(world, Task):
+        return None
     try:
         best = world.optimum()
     except (ValueError, TypeError):
@@ -59,7 +72,7 @@ def load_agent(folder: Path) -> Trained:
     return agents.load(folder)
 
 
-def first_episode(found: Evaluation) -> Episode:
+def first_episode(found: Evaluation) -> Episode | Played:
     """The first of the episodes that were played."""
     return jax.tree_util.tree_map(lambda values: values[0], found.episodes)
 

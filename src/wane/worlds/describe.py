@@ -27,6 +27,8 @@ from wane.checks import is_traced
 from wane.depletion import Depletion
 from wane.files import read_json
 from wane.names import unknown
+from wane.worlds.control import task as control
+from wane.worlds.control.task import Task
 from wane.worlds.observe import OBSERVATIONS
 from wane.worlds.world import World
 
@@ -42,12 +44,14 @@ KINDS: dict[str, type[Depletion]] = {
 """The depletions of the package by their names."""
 
 
-def describe(world: World) -> Description:
-    """Returns the settings of a world as a dictionary that JSON can hold.
+def describe(world: World | Task) -> Description:
+    """Returns the settings of a world or of a control task as a dictionary that JSON can hold.
 
     Raises TypeError for a depletion or an observation of the user's own, and while JAX traces a setting: neither can
     be written down.
     """
+    if isinstance(world, Task):
+        return control.describe(world)
     if not isinstance(world.observation, str):
         raise TypeError(
             f"the observation {world.observation!r} is a function, which cannot be saved: describe a world with a "
@@ -59,11 +63,13 @@ def describe(world: World) -> Description:
     return {name: own[name] if name in own else _plain(value, name) for name, value in given.items()}
 
 
-def from_description(description: Any) -> World:
-    """Returns the world of a description. Settings that are not in it have their defaults.
+def from_description(description: Any) -> World | Task:
+    """Returns the world or the control task of a description. Settings that are not in it have their defaults.
 
     Raises ValueError for unknown settings and for values that cannot be those of a world.
     """
+    if isinstance(description, dict) and "task" in description:
+        return control.from_description(description)
     _check_keys(description, "a world", dataclasses.fields(World))
     settings = {name: _READERS[name](value, name) for name, value in description.items()}
     return World(settings.pop("map"), **settings)

@@ -19,7 +19,8 @@ alone, and `state` and `first` say where it goes on. `jit` and `vmap` go through
 
 Who does not have all of it, and why: `gpi` and `planner` solve instead of learning, so they have no `update`.
 `policy_iteration` learns from no data, so its `update` takes None; it solves with SciPy, so it cannot be jitted, and
-neither can the two others.
+neither can the two others. `sac` drives a simulator on the host: its `world` is a `wane.worlds.control.Task`, its
+`train` cannot be jitted either, and a `Fleet` trains many agents as one program.
 """
 
 from types import ModuleType

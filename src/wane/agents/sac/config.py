@@ -8,6 +8,7 @@ from wane.checks import is_traced
 from wane.settings import DISTINCT, Checked, Count, Finite, Lambda, Positive, Range, Share, require
 from wane.types import Scalar
 
+BANDIT = Bandit()
 Ranges = Literal["dimension", "global", "running"]
 Spread = Literal["variance", "deviation"]
 
@@ -29,7 +30,7 @@ class Config(Checked):
     """weight of the λF's loss; with 0 there is no λF, and λ must be 1"""
     lambdas: Annotated[tuple[Lambda, ...], DISTINCT] = (0.0, 0.5, 1.0)
     """the arms of the bandit"""
-    bandit: Bandit = Bandit()
+    bandit: Bandit = BANDIT
     ranges: Ranges = "dimension"
     """what features are scaled to [0, 1] by: the range of each of them in the batch (the paper), the range of all of
     them together in the batch (the authors' code), or the range of each in all batches so far"""
@@ -70,7 +71,9 @@ class Config(Checked):
     def rules(self) -> None:
         """Raises SettingError for limits in the wrong order, a memory smaller than a batch, a λ < 1 without a λF."""
         require(self.limits[0] < self.limits[1], self, "limits", "a lower limit and then a higher one are needed")
-        require(self.memory >= self.batch, self, "memory", f"at least {self.batch:,} is needed, because that is a batch")
+        require(
+            self.memory >= self.batch, self, "memory", f"at least {self.batch:,} is needed, because that is a batch"
+        )
         if not any(map(is_traced, (self.feature_weight, self.adaptive, self.lam))):
             plain = self.adaptive == 0 and self.lam == 1
             needed = "a weight above 0 is needed, because the target of λ < 1 is made of the λF"

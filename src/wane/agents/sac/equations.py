@@ -4,9 +4,10 @@ A step leads from (s_t, a_t) to s_{t+1} and pays r_t; a_{t+1} is drawn from the 
 terminated the episode: a terminated episode has no future, a truncated one has. Features φ(s, a) are in [0, 1]. The
 paper's target of the value is
 
-    T Q(s_t, a_t) = r_t + γ_t (Q̄(s_{t+1}, a_{t+1}) + (λ − 1) wᵀ(φ(s_t, a_t) ⊙ φ_λ(s_{t+1}, a_{t+1})) − α log π(a_{t+1}|s_{t+1}))
+    T Q(s_t, a_t) = r_t + γ_t (Q̄(s_{t+1}, a_{t+1}) + C_t − α log π(a_{t+1}|s_{t+1}))
+    C_t = (λ − 1) wᵀ(φ(s_t, a_t) ⊙ φ_λ(s_{t+1}, a_{t+1}))
 
-With λ = 1 it is SAC's. With λ < 1 the correction takes value away where wᵀ(φ ⊙ φ_λ) is positive: a critic of a task
+With λ = 1 it is SAC's. With λ < 1 the correction C_t takes value away where wᵀ(φ ⊙ φ_λ) is positive: a critic of a task
 with positive rewards becomes pessimistic. Where rewards are negative it adds value, and the critic becomes optimistic.
 """
 

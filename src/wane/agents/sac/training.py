@@ -141,7 +141,7 @@ def n_critics(config: Config) -> int:
 def ranges(
     state: State, inputs: Float[Array, "batch features"], config: Config
 ) -> tuple[State, Float[Array, "..."], Float[Array, "..."]]:
-    """The state with the ranges of all batches so far, and the lowest and highest values that features are scaled by."""
+    """The state with the ranges of all batches so far, and the lowest and highest values to scale features by."""
     if config.ranges == "global":
         return state, inputs.min(), inputs.max()
     low, high = inputs.min(0), inputs.max(0)
@@ -281,7 +281,9 @@ def remember(
     """
     told = bandit.record(state.bandit, state.arm, earned, config.bandit)
     drawn = bandit.draw(told, jax.random.uniform(key))
-    chosen = jax.tree_util.tree_map(lambda new, old: jnp.where(ended, new, old), (told, drawn), (state.bandit, state.arm))
+    chosen = jax.tree_util.tree_map(
+        lambda new, old: jnp.where(ended, new, old), (told, drawn), (state.bandit, state.arm)
+    )
     return state._replace(replay=replay.add(state.replay, row[None]), bandit=chosen[0], arm=chosen[1])
 
 

@@ -3,8 +3,8 @@
 A force of up to 1 in each direction moves the mass, with damping, between walls at ±1. After a step, a site at the
 distance d pays exp(−(d / 0.4)²) of what remains of its reward. A step that ends within 0.25 of a site is a visit: the
 site's reward then wears off by the task's depletion (one visit a step, so a geometric λ = 0.9 means that a stay of 10
-steps uses up two thirds). Without a depletion nothing wears off. Observations are positions and velocities. If the task says so (`told`), they also hold what remains of each
-site as a fraction of its reward.
+steps uses up two thirds). Without a depletion nothing wears off. Observations are positions and velocities. If the task
+says so (`told`), they also hold what remains of each site as a fraction of its reward.
 
 The best stationary behaviour goes to the best site and stays. With a depletion it is a tour.
 """
@@ -77,7 +77,9 @@ class PointMass(RolloutBatch):
     def _worth(self) -> Float[np.ndarray, "copies sites"]:
         """What remains of each site, as a fraction of its reward."""
         depletion = self.task.depletion
-        return np.ones(self._memory.shape[:2]) if depletion is None else np.asarray(depletion.worth(self._memory), float)
+        return (
+            np.ones(self._memory.shape[:2]) if depletion is None else np.asarray(depletion.worth(self._memory), float)
+        )
 
     def _reset(self, rows: Rows) -> None:
         for i, rng in zip(rows, self.generators(rows), strict=True):

@@ -10,16 +10,15 @@ returns belongs to the old episode: `next_observation` is where the step led, al
     >>> outcome.next_observation.shape, outcome.terminated.any(), outcome.truncated.any()
     ((3, 3), np.False_, np.False_)
 
-Actions are in [−1, 1]; they are scaled to the task's own limits. Episode e of the copy with seed s begins as Gymnasium's
-environment does after `reset(seed=episode_seed(s, e))`. So a copy's future follows from its seed, the number of its
-episode and its physical state alone: `get` returns these, and `set` goes back to them exactly.
+Actions are in [−1, 1]; they are scaled to the task's own limits. Episode e of the copy with seed s begins as
+Gymnasium's environment does after `reset(seed=episode_seed(s, e))`. So a copy's future follows from its seed, the
+number of its episode and its physical state alone: `get` returns these, and `set` goes back to them exactly.
 """
 
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,15 +26,9 @@ import numpy as np
 from jaxtyping import Bool, Float, Int, UInt8
 
 from wane.depletion import Depletion
-from wane.types import Tree
 
-OWN: dict[str, str] = {
-    "Pendulum-v1": "pendulum:Pendulum",
-    "HalfCheetah-v5": "locomotion:HalfCheetah",
-    "Hopper-v5": "locomotion:Hopper",
-    "wane/PointMass-v0": "point_mass:PointMass",
-}
-"""The tasks that are stepped in batches by this package: module and class. All others are stepped by Gymnasium."""
+OWN = ("Pendulum-v1", "HalfCheetah-v5", "Hopper-v5", "wane/PointMass-v0")
+"""The tasks that are stepped in batches by this package. All others are stepped by Gymnasium."""
 
 Rows = Int[np.ndarray, " some"]
 
@@ -238,9 +231,14 @@ def from_description(description: Mapping[str, Any]) -> Task:
 @cache
 def _kind(name: str) -> type[Batch]:
     """The class that steps a task. Raises MissingExtra if it needs packages that are not there."""
-    if name not in OWN:
-        from wane.worlds.control.vector import GymnasiumBatch
-
-        return GymnasiumBatch
-    module, _, kind = OWN[name].partition(":")
-    return getattr(import_module(f"wane.worlds.control.{module}"), kind)
+    if name == "Pendulum-v1":
+        from wane.worlds.control.pendulum import Pendulum as kind
+    elif name == "HalfCheetah-v5":
+        from wane.worlds.control.locomotion import HalfCheetah as kind
+    elif name == "Hopper-v5":
+        from wane.worlds.control.locomotion import Hopper as kind
+    elif name == "wane/PointMass-v0":
+        from wane.worlds.control.point_mass import PointMass as kind
+    else:
+        from wane.worlds.control.vector import GymnasiumBatch as kind
+    return kind

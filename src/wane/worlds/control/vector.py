@@ -89,7 +89,9 @@ def _sizes(name: str, horizon: int | None) -> Sizes:
     env = _make(name, horizon)
     for what, space in (("observations", env.observation_space), ("actions", env.action_space)):
         if not isinstance(space, spaces.Box) or len(space.shape) != 1:
-            raise ValueError(f"the {what} of {name} are {space}, and vectors of floats (a Box with one axis) are needed")
+            raise ValueError(
+                f"the {what} of {name} are {space}, and vectors of floats (a Box with one axis) are needed"
+            )
     if not np.all(np.isfinite(env.action_space.low) & np.isfinite(env.action_space.high)):  # pyright: ignore
         raise ValueError(f"the actions of {name} have no limits, and they are scaled from [−1, 1] to limits")
     limit = horizon or (env.spec.max_episode_steps if env.spec else None)

@@ -1,0 +1,201 @@
+"""The claims of the experiment `sac` (see `wane.experiments.networks.sac`). All compare agents seed by seed."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from wane.experiments.common.statistics import paired_difference
+from wane.experiments.common.tables import select
+from wane.experiments.contract import Claim, Finding, NotTested, Tables
+from wane.experiments.networks.sac_learning import ADAPTIVE, AVERAGE, ONE, TWO, Control, updates_by
+
+Test = Callable[[Control, Tables], Finding]
+LATE = 0.2
+"""The share of training that counts as its end."""
+MARGIN = 0.1
+"""Agents match if one is not worse by more than this share of what the other has learned."""
+REACHED = 0.8
+"""The share of what SAC has learned at which the cost is compared."""
+
+
+def at_the_end(tables: Tables, task: str) -> pd.DataFrame:
+    """Mean returns of the evaluations in the last fifth of training: a row for each seed, a column for each agent."""
+    curves = select(tables["curves"], task=task)
+    late = curves["step"] > (1 - LATE) * curves["step"].max()
+    return curves[late].pivot_table(index="seed", columns="agent", values="greedy")
+
+
+def at_the_beginning(tables: Tables, task: str) -> float:
+    """The mean return of the first evaluation, over all agents and seeds."""
+    curves = select(tables["curves"], task=task)
+    return float(curves[curves["step"] == curves["step"].min()]["greedy"].mean())
+
+
+def need(tables: Tables, task: str, *agents: str) -> pd.DataFrame:
+    """The scores at the end. Raises NotTested if the task or an agent is not there."""
+    if task not in set(tables["curves"]["task"]):
+        raise NotTested(f"{task} was not learned: add it to tasks.")
+    scores = at_the_end(tables, task)
+    for agent in agents:
+        if agent not in scores:
+            raise NotTested(f"There is no agent {agent}: add it to agents.")
+    return scores
+
+
+def tasks_of(tables: Tables) -> list[str]:
+    """The tasks that were learned."""
+    return [str(name) for name in tables["curves"]["task"].unique()]
+
+
+def means_of(scores: pd.DataFrame) -> str:
+    """The mean score of every agent, in words."""
+    return ", ".join(f"{agent}: {scores[agent].mean():.4g}" for agent in scores)
+
+
+def exceeds(task: str, ours: str, theirs: str) -> Test:
+    """Tests that one kind of agent earns more than another at the end, in one task."""
+
+    def test(settings: Control, tables: Tables) -> Finding:
+        scores = need(tables, task, ours, theirs)
+        found = paired_difference(scores[ours], scores[theirs])
+        return Finding(found.low > 0, found.value, (found.low, found.high), f"{means_of(scores)}; {len(scores)} seeds")
+
+    return test
+
+
+def matches(task: str | None, ours: str, theirs: str) -> Test:
+    """Tests that one kind of agent is not worse than another by a tenth of what that one has learned.
+
+    The estimate is the difference as a share of what the other has learned. Without a task, the worst one counts.
+    """
+
+    def test(settings: Control, tables: Tables) -> Finding:
+        findings = []
+        for name in tasks_of(tables) if task is None else [task]:
+            scores = need(tables, name, ours, theirs)
+            gain = scores[theirs].mean() - at_the_beginning(tables, name)
+            if gain <= 0:
+                raise NotTested(f"{theirs} learned nothing in {name}, so there is nothing to match: train for longer.")
+            found = paired_difference(scores[ours] / gain, scores[theirs] / gain)
+            detail = f"{name}: {means_of(scores)}; {len(scores)} seeds"
+            findings.append(Finding(found.low > -MARGIN, found.value, (found.low, found.high), detail))
+        worst = min(findings, key=lambda finding: finding.interval[0] if finding.interval else 0.0)
+        return worst._replace(detail=" | ".join(finding.detail for finding in findings))
+
+    return test
+
+
+def learns(settings: Control, tables: Tables) -> Finding:
+    """Tests that every kind of agent earns more at the end than at the beginning, in the easiest of the tasks."""
+    best = None
+    for name in tasks_of(tables):
+        scores, start = at_the_end(tables, name), at_the_beginning(tables, name)
+        gains = {agent: paired_difference(scores[agent], np.full(len(scores), start)) for agent in scores}
+        agent, least = min(gains.items(), key=lambda gain: gain[1].low / max(abs(start), 1e-9))
+        detail = f"{name}: {start:.4g} at first; {means_of(scores)}; the least sure one is {agent}"
+        finding = Finding(least.low > 0, least.value, (least.low, least.high), detail)
+        best = finding if best is None or (finding.holds and not best.holds) else best
+    assert best is not None
+    return best
+
+
+def drifts(settings: Control, tables: Tables) -> Finding:
+    """Tests that the bandit ends with the arm more probable than chance that is best when it is fixed."""
+    findings = []
+    for name in tasks_of(tables):
+        scores = need(tables, name, ADAPTIVE)
+        fixed = {lam: f"{lam:g}-SAC" for lam in settings.agent.lambdas if f"{lam:g}-SAC" in scores}
+        if len(fixed) < len(settings.agent.lambdas):
+            raise NotTested("Not every arm has an agent with this λ fixed: add them to agents.")
+        best = max(fixed, key=lambda lam: scores[fixed[lam]].mean())
+        arms = select(tables["arms"], task=name, agent=ADAPTIVE)
+        late = arms[arms["step"] > (1 - LATE) * arms["step"].max()]
+        chances = late.pivot_table(index="seed", columns="lam", values="probability")
+        found = paired_difference(chances[best], np.full(len(chances), 1 / len(fixed)))
+        shares = ", ".join(f"λ = {lam:g}: {chances[lam].mean():.2f}" for lam in chances)
+        detail = f"{name}: λ = {best:g} is the best fixed one; probabilities {shares}"
+        findings.append(Finding(found.low > 0, found.value, (found.low, found.high), detail))
+    worst = min(findings, key=lambda finding: finding.interval[0] if finding.interval else 0.0)
+    return worst._replace(detail=" | ".join(finding.detail for finding in findings))
+
+
+def flops_to_reach(settings: Control, tables: Tables, task: str, agent: str, goal: float) -> pd.Series:
+    """FLOPs of learning until the evaluations first reach a return, by seed; NaN for seeds that do not."""
+    curves = select(tables["curves"], task=task, agent=agent)
+    cost = select(tables["flops"], task=task, agent=agent)["flops"].iloc[0]
+    reached = curves[curves["greedy"] >= goal].groupby("seed")["step"].min()
+    steps = reached.reindex(sorted(curves["seed"].unique()))
+    return cost * pd.Series(updates_by(steps, settings.agent), index=steps.index)
+
+
+def fewer_flops(settings: Control, tables: Tables) -> Finding:
+    """Tests that λ-SAC reaches 80 % of what SAC learns with fewer FLOPs, in every task and with every seed."""
+    findings = []
+    for name in tasks_of(tables):
+        scores, start = need(tables, name, ADAPTIVE, TWO), at_the_beginning(tables, name)
+        goal = start + REACHED * (scores[TWO].mean() - start)
+        ours, theirs = (flops_to_reach(settings, tables, name, agent, goal) for agent in (ADAPTIVE, TWO))
+        if theirs.isna().any():
+            raise NotTested(f"Not every seed of {TWO} reached a return of {goal:.4g} in {name}: train for longer.")
+        budget = select(tables["flops"], task=name, agent=ADAPTIVE)["flops"].iloc[0]
+        # A seed that never gets there costs at least the whole of training.
+        whole = budget * float(updates_by(max(settings.steps), settings.agent))
+        found = paired_difference(1.0 - ours.fillna(whole) / theirs, np.zeros(len(ours)))
+        missing = f", {ours.isna().sum()} of {len(ours)} seeds of λ-SAC never do" if ours.isna().any() else ""
+        detail = f"{name}: a return of {goal:.4g} is reached after {ours.mean() / 1e12:.3g} against "
+        detail += f"{theirs.mean() / 1e12:.3g} TFLOPs{missing}"
+        findings.append(Finding(found.low > 0 and not missing, found.value, (found.low, found.high), detail))
+    worst = min(findings, key=lambda finding: (finding.holds, finding.estimate))
+    return worst._replace(detail=" | ".join(finding.detail for finding in findings))
+
+
+def saves(settings: Control, tables: Tables) -> Finding:
+    """Whether an update of λ-SAC has fewer FLOPs than one with two critics; the estimate is the share that is saved."""
+    flops: Any = tables["flops"].pivot_table(index="task", columns="agent", values="flops")
+    for agent in (ADAPTIVE, TWO):
+        if agent not in flops:
+            raise NotTested(f"There is no agent {agent}: add it to agents.")
+    saved = 1 - flops[ADAPTIVE] / flops[TWO]
+    shown = "; ".join(
+        f"{task}: " + ", ".join(f"{agent} {number / 1e6:.4g} MFLOPs" for agent, number in row.items())
+        for task, row in flops.iterrows()
+    )
+    return Finding(bool((saved > 0).all()), float(saved.min()), None, shown)
+
+
+CLAIMS = (
+    Claim(
+        "matches", "λ-SAC, with one critic, matches SAC with two critics in every task.", matches(None, ADAPTIVE, TWO)
+    ),
+    Claim("learns", "In one of the tasks, every kind of agent earns more at the end than at first.", learns),
+    Claim(
+        "one-critic",
+        "On HalfCheetah, SAC with one critic matches SAC with two.",
+        matches("HalfCheetah-v5", ONE, TWO),
+    ),
+    Claim(
+        "low-lambda-hurts",
+        "On HalfCheetah, a fixed λ of 0 earns less than a fixed λ of 1.",
+        exceeds("HalfCheetah-v5", "1-SAC", "0-SAC"),
+    ),
+    Claim(
+        "low-lambda-hurts-swinging",
+        "On Pendulum, whose rewards are negative, a fixed λ of 0 earns less than a fixed λ of 1.",
+        exceeds("Pendulum-v1", "1-SAC", "0-SAC"),
+    ),
+    Claim(
+        "low-lambda-helps",
+        "On Hopper, a fixed λ of 0 earns more than a fixed λ of 1.",
+        exceeds("Hopper-v5", "0-SAC", "1-SAC"),
+    ),
+    Claim("drifts", "The bandit drifts to the arm that is best when it is fixed.", drifts),
+    Claim("cheaper", "An update of λ-SAC needs fewer FLOPs than one of SAC with two critics.", saves),
+    Claim("fewer-flops", "λ-SAC reaches 80 % of what SAC learns with fewer FLOPs.", fewer_flops),
+    Claim(
+        "average",
+        "Feedback against the average of earlier episodes is not worse than the paper's.",
+        matches(None, AVERAGE, ADAPTIVE),
+    ),
+)

@@ -1,0 +1,122 @@
+"""Does a diminishing critic help where the reward does diminish? λ-SAC and SAC on a point mass whose sites wear off.
+
+The paper tests λ-SAC only where rewards do not wear off. Here a point mass collects from three sites
+(`wane.worlds.control.point_mass`). All kinds of agents learn three tasks: sites that do not wear off, sites that do and
+whose remaining rewards are not told, and sites that do and are told. Tables are those of the experiment `sac`, with
+these labels as tasks.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, ClassVar
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from wane.agents.sac import Config
+from wane.depletion import Geometric
+from wane.experiments.common import plots
+from wane.experiments.common.tables import select
+from wane.experiments.contract import Claim, Experiment, Loop, Seeded, Tables
+from wane.experiments.networks import sac
+from wane.experiments.networks.sac_claims import exceeds, learns, matches
+from wane.experiments.networks.sac_learning import ADAPTIVE, KINDS, QUICK, SIX, TWO, Agent, learn
+from wane.settings import DISTINCT, Count, Lambda
+from wane.worlds.control import Task
+
+POINT = "wane/PointMass-v0"
+STATIONARY, HIDDEN, TOLD = "stationary", "depleting", "depleting, told"
+
+
+@dataclass(frozen=True)
+class Wearing(Seeded):
+    """Settings of sac-depleting."""
+
+    SET_BY_EXPERIMENT: ClassVar[Mapping[str, str]] = KINDS
+
+    seeds: Count = 5
+    """independent repetitions, numbered from 0"""
+    lam: Lambda = 0.9
+    """what a step at a site leaves of its reward"""
+    agents: Annotated[tuple[Agent, ...], DISTINCT] = SIX
+    """the kinds of agents"""
+    agent: Config = field(default_factory=lambda: QUICK)
+    """all agents"""
+
+    def places(self) -> dict[str, Task]:
+        """The three tasks."""
+        wearing = Geometric(self.lam)
+        return {
+            STATIONARY: Task(POINT),
+            HIDDEN: Task(POINT, depletion=wearing),
+            TOLD: Task(POINT, depletion=wearing, told=True),
+        }
+
+    @property
+    def steps(self) -> list[int]:
+        """How many steps were taken by the end of each epoch."""
+        return [self.agent.steps * (number + 1) for number in range(self.agent.epochs)]
+
+
+def seeded(settings: Wearing, seeds: Sequence[int], loop: Loop) -> Tables:
+    """Learning curves and what the bandits do, in all three tasks; an episode of every agent of seed 0."""
+    places = settings.places().items()
+    parts = [learn(settings, task, settings.agents, seeds, loop, label) for label, task in places]
+    names = dict.fromkeys(name for part in parts for name in part)
+    return {name: pd.concat([part[name] for part in parts if name in part], ignore_index=True) for name in names}
+
+
+def draw(settings: Wearing, tables: Tables) -> Figure:
+    """For each task, learning curves and the bandit's arms."""
+    figure = plots.figure(13.0, 6.8)
+    grid = figure.subplots(2, 3)
+    for column, label in zip(grid.T, (STATIONARY, HIDDEN, TOLD), strict=True):
+        curves = select(tables["curves"], task=label)
+        plots.plot_learning(curves, "step", "greedy", interval="error", ax=column[0], colours=sac.COLOURS)
+        column[0].legend(frameon=False, fontsize="x-small")
+        plots.tidy(column[0], f"{label} ({curves['seed'].nunique()} seeds, ± s.e.)", "step", "return, mean action")
+        sac.draw_arms(column[1], select(tables["arms"], task=label))
+    return figure
+
+
+def films(settings: Wearing, tables: Tables) -> Mapping[str, Callable[[Path], Any]]:
+    """An episode of SAC with two critics and of λ-SAC, in every task."""
+    return sac.films(settings, tables)
+
+
+EXPERIMENT = Experiment(
+    name="sac-depleting",
+    title="A diminishing critic where the reward does diminish",
+    source="beyond the paper",
+    summary=(
+        "The paper's λ-SAC gives its critic the target of a reward that wears off, in tasks where none does, to make "
+        "it pessimistic. We ask whether the same critic earns more where rewards do wear off: a point mass collects from "
+        "three sites, and a step at a site leaves a share of its reward. λ is right in the target then, but the "
+        "features [s, a] are not visits to sites, and the bandit chooses λ by returns alone."
+    ),
+    quick=Wearing(),
+    paper=Wearing(seeds=16),
+    seeded=seeded,
+    draw=draw,
+    films=films,
+    claims=(
+        Claim(
+            "helps",
+            "Where rewards wear off, λ-SAC earns more than SAC with two critics.",
+            exceeds(HIDDEN, ADAPTIVE, TWO),
+        ),
+        Claim(
+            "right-lambda",
+            "Where rewards wear off, a fixed λ of 0.5 earns more than a fixed λ of 1.",
+            exceeds(HIDDEN, "0.5-SAC", "1-SAC"),
+        ),
+        Claim(
+            "told",
+            "Where what remains is told, λ-SAC matches SAC with two critics.",
+            matches(TOLD, ADAPTIVE, TWO),
+        ),
+        Claim("learns", "In one of the tasks, every kind of agent earns more at the end than at first.", learns),
+    ),
+    double_precision=False,
+)

@@ -1,0 +1,221 @@
+"""The agents of the experiments with SAC: how they differ, and their training (see `wane.experiments.networks.sac`)."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, Any, ClassVar, Literal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pandas as pd
+
+from wane.agents import Trained, sac
+from wane.agents.common.driving import drive
+from wane.agents.common.replay import Replay
+from wane.agents.sac import Config, Fleet, State, Variant
+from wane.experiments.common.tables import frame
+from wane.experiments.contract import Loop, Seeded, Tables, seed_keys
+from wane.settings import DISTINCT, Count
+from wane.worlds.control import OWN, Task
+
+Agent = Literal["SAC-2", "SAC-1", "0-SAC", "0.5-SAC", "1-SAC", "lambda-SAC", "lambda-SAC-average"]
+TWO, ONE, ADAPTIVE, AVERAGE = "SAC-2", "SAC-1", "lambda-SAC", "lambda-SAC-average"
+VARIANTS: dict[str, Variant] = {
+    TWO: Variant(critics=2),
+    ONE: Variant(),
+    "0-SAC": Variant(lam=0.0, feature_weight=1),
+    "0.5-SAC": Variant(lam=0.5, feature_weight=1),
+    "1-SAC": Variant(lam=1.0, feature_weight=1),
+    ADAPTIVE: Variant(adaptive=1, feature_weight=1),
+    AVERAGE: Variant(adaptive=1, feature_weight=1, averaging=1.0),
+}
+"""All kinds of agents."""
+SIX: tuple[Agent, ...] = ("SAC-2", "SAC-1", "0-SAC", "0.5-SAC", "1-SAC", "lambda-SAC")
+"""The paper's."""
+KINDS = dict.fromkeys(("agent.critics", "agent.lam", "agent.adaptive", "agent.feature_weight"), "agents")
+"""Settings in which the kinds of agents differ, and the setting that chooses kinds."""
+TERMS = "value", "correction", "lam", "entropy", "temperature", "critic", "features"
+SHOWN = 100
+"""Moments of an episode that are kept for its film."""
+
+
+@dataclass(frozen=True)
+class Control(Seeded):
+    """Settings of sac."""
+
+    SET_BY_EXPERIMENT: ClassVar[Mapping[str, str]] = KINDS
+
+    seeds: Count = 8
+    """independent repetitions, numbered from 0"""
+    tasks: Annotated[tuple[str, ...], DISTINCT] = ("HalfCheetah-v5", "Hopper-v5")
+    """ids of Gymnasium, or wane/PointMass-v0"""
+    agents: Annotated[tuple[Agent, ...], DISTINCT] = SIX
+    """the kinds of agents: SAC with two critics and with one, one critic with a fixed λ, and λ-SAC, also with feedback
+    against the average of earlier episodes"""
+    agent: Config = field(default_factory=lambda: Config(steps=5_000, epochs=200))
+    """all agents"""
+
+    def rules(self) -> None:
+        """Raises SettingError for unknown tasks, and if the bandit's feedback is chosen elsewhere."""
+        super().rules()
+        needed = "0 is needed: the experiment sets this itself; change agents instead"
+        self.require(bool(self.agent.bandit.averaging == 0), "agent.bandit.averaging", needed)
+        for name in self.tasks:
+            self.require(_is_known(name), "tasks", f"an id of Gymnasium or wane/PointMass-v0 is needed, not {name!r}")
+
+    def places(self) -> dict[str, Task]:
+        """The tasks by name. Raises MissingExtra if MuJoCo is needed and not there."""
+        return {name: Task(name) for name in self.tasks}
+
+    @property
+    def steps(self) -> list[int]:
+        """How many steps were taken by the end of each epoch."""
+        return [self.agent.steps * (number + 1) for number in range(self.agent.epochs)]
+
+
+def _is_known(name: str) -> bool:
+    import gymnasium
+
+    return name in OWN or name in gymnasium.registry
+
+
+def updates_by(steps: Any, config: Config) -> Any:
+    """How many updates there were by so many steps."""
+    return np.maximum(np.asarray(steps) - config.collection_steps, 0)
+
+
+def count_flops(task: Task, config: Config, agents: Sequence[str]) -> dict[str, float]:
+    """FLOPs of an update of each kind of agent. Kinds with the same networks are the same program."""
+    counted: dict[tuple[Any, Any], float] = {}
+    for name in agents:
+        networks = VARIANTS[name].critics, VARIANTS[name].feature_weight
+        if networks not in counted:
+            counted[networks] = sac.update_flops(task, config, VARIANTS[name])
+    return {name: counted[VARIANTS[name].critics, VARIANTS[name].feature_weight] for name in agents}
+
+
+def fixed(settings: Control) -> Tables:
+    """The table `flops`: what an update of each kind of agent costs."""
+    rows = [
+        {"task": name, "agent": agent, "flops": flops}
+        for name, task in settings.places().items()
+        for agent, flops in count_flops(task, settings.agent, settings.agents).items()
+    ]
+    return {"flops": pd.DataFrame(rows)}
+
+
+class Course:
+    """The training of some agents in a task, one epoch a chunk, with all that is saved rarely: a `HostState`.
+
+    The memory is large, so it is kept out of the loop's state, and only what it holds is saved.
+    """
+
+    def __init__(self, task: Task, config: Config, seeds: Sequence[int], agents: Sequence[str]):
+        keys, chosen = seed_keys(seeds), [VARIANTS[name] for name in agents]
+        columns = (np.tile(np.asarray(column, float), len(seeds)) for column in zip(*chosen, strict=True))
+        variants = Variant(*(jnp.asarray(column) for column in columns))
+        self.fleet = Fleet(jnp.repeat(keys, len(agents)), task, config, variants)
+        self.states, self.epochs = self.fleet.init(), config.epochs
+        self.replay: Replay | None = self.states.replay
+        self.states = self._without_replay(self.states)
+
+    @staticmethod
+    def _without_replay(states: State) -> State:
+        return states._replace(replay=None)  # pyright: ignore[reportArgumentType]
+
+    def step(self, states: State, number: int) -> tuple[State, Any]:
+        """One epoch. The memory is dropped after the last one."""
+        assert self.replay is not None
+        states, info = self.fleet.epoch(states._replace(replay=self.replay), number)
+        self.replay = states.replay if number + 1 < self.epochs else None
+        return self._without_replay(states), info
+
+    def get(self) -> dict[str, Any]:
+        """What the memory holds, and what lives on the host."""
+        if self.replay is None:
+            return {"fleet": self.fleet.get()}
+        filled = min(int(self.replay.added[0]), self.replay.items.shape[1])
+        memory = {"items": np.asarray(self.replay.items[:, :filled]), "added": np.asarray(self.replay.added)}
+        return {"fleet": self.fleet.get(), "memory": memory}
+
+    def set(self, tree: Mapping[str, Any]) -> None:
+        """Goes back to what `get` returned."""
+        self.fleet.set(tree["fleet"])
+        if "memory" not in tree:
+            self.replay = None
+            return
+        assert self.replay is not None
+        items = self.replay.items.at[:, : tree["memory"]["items"].shape[1]].set(tree["memory"]["items"])
+        self.replay = Replay(items, jnp.asarray(tree["memory"]["added"]))
+
+
+def seeded(settings: Control, seeds: Sequence[int], loop: Loop) -> Tables:
+    """Learning curves and what the bandits do, of all tasks; of seed 0 an episode of every agent. Keeps its agents."""
+    parts = [learn(settings, task, settings.agents, seeds, loop) for task in settings.places().values()]
+    names = dict.fromkeys(name for part in parts for name in part)
+    return {name: pd.concat([part[name] for part in parts if name in part], ignore_index=True) for name in names}
+
+
+def learn(
+    settings: Any, task: Task, agents: Sequence[str], seeds: Sequence[int], loop: Loop, label: str | None = None
+) -> Tables:
+    """Trains all agents for all seeds in one task, which has its name in tables or another `label`."""
+    label, config = label or task.name, settings.agent
+    course = Course(task, config, seeds, agents)
+    name, work = f"training-{_file_name(label)}", config.steps * len(seeds) * len(agents)
+    states, info = loop(name, course.step, course.states, config.epochs, work, "steps", course)
+    axes: dict[str, Any] = {"step": settings.steps, "seed": seeds, "agent": agents}
+    curves = frame(info["greedy"], "greedy", **axes).assign(training=_column(info["returns"]))
+    curves = curves.assign(**{term: _column(info["terms"][term]) for term in TERMS})
+    arms = frame(info["probabilities"], "probability", **axes, lam=config.lambdas)
+    arms = arms[[VARIANTS[agent].adaptive > 0 for agent in arms["agent"]]]
+    tables = {"curves": curves.assign(task=label), "arms": arms.assign(task=label)}
+    if 0 in seeds:
+        own = jax.tree_util.tree_map(lambda leaf: leaf[list(seeds).index(0) * len(agents) :], states.params)
+        tables["episodes"] = _show(config, task, agents, own, loop, label)
+    return tables
+
+
+def _column(values: Any) -> np.ndarray:
+    return np.asarray(values, float).ravel()
+
+
+def _show(config: Config, task: Task, agents: Sequence[str], params: Any, loop: Loop, label: str) -> pd.DataFrame:
+    """Keeps the agents of one seed, whose networks are given, and returns one episode of each, with mean actions."""
+    tables = []
+    for i, name in enumerate(agents):
+        own = jax.tree_util.tree_map(lambda leaf, i=i: leaf[i], params)
+        chosen = VARIANTS[name].applied(config)
+        loop.keep(f"{_file_name(label)}-{name}", Trained("sac", task, chosen, own))
+        played = drive(jax.random.key(0), task, sac.policy(own, task, chosen), 1, chosen.discount)
+        steps = int(played.live[0].sum())
+        moments = np.unique(np.linspace(0, steps, min(steps + 1, SHOWN)).astype(int))
+        earned = np.append(0.0, np.cumsum(played.rewards[0]))
+        columns = {f"state{j}": numbers for j, numbers in enumerate(played.states[0, moments].T)}
+        tables.append(pd.DataFrame({"time": moments, "earned": earned[moments], **columns}).assign(agent=name))
+    return pd.concat(tables, ignore_index=True).assign(task=label, seed=0)
+
+
+def _file_name(label: str) -> str:
+    """The name of a task in names of files."""
+    return label.removeprefix("wane/").lower().replace(" ", "-").replace(",", "")
+
+
+QUICK = Config(
+    hidden=(64, 64),
+    batch=128,
+    memory=20_000,
+    learning_rate=1e-3,
+    random_steps=500,
+    collection_steps=300,
+    steps=500,
+    epochs=12,
+    evaluation_episodes=2,
+)
+"""An agent that learns small tasks in minutes on two cores: smaller networks and batches, and a higher rate."""
+
+
+def quick(**changes: Any) -> Config:
+    """The agent of the quick scale with some settings changed."""
+    return dataclasses.replace(QUICK, **changes)
