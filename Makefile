@@ -62,6 +62,7 @@ bench: $(VENV)/.bench
 	@$(BIN)/python benchmarks/features.py
 	@$(BIN)/python benchmarks/a2c.py
 	@$(BIN)/python benchmarks/explorer.py
+	@$(BIN)/python benchmarks/sac.py
 
 ifdef PYTHON
 ifneq ($(shell cat $(VENV)/.python 2>/dev/null),$(PYTHON))

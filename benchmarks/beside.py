@@ -23,7 +23,12 @@ from rich.console import Console
 from rich.table import Table
 
 HERE = Path(__file__).parent
-INSTALLED = {"torch": ["torch", "numpy"], "sb3_contrib": ["sb3-contrib>=2.4", str(HERE.parent)]}
+INSTALLED = {
+    "torch": ["torch", "numpy"],
+    "sb3_contrib": ["sb3-contrib>=2.4", str(HERE.parent)],
+    "stable_baselines3": ["stable-baselines3>=2.4"],
+    "sbx": ["sbx-rl"],
+}
 """What is installed to have a library, by the name that it is imported by."""
 
 

@@ -297,7 +297,7 @@ def evaluate(
     found = evaluation.evaluate(trained, place, episodes, seed)
     console.print(_earnings(trained.agent, found, evaluation.best_return(place)))
     if film is not None:
-        place.film(evaluation.first_episode(found), film)
+        evaluation.write_film(place, found, film)
         console.print(f"film: {film}", soft_wrap=True)
 
 

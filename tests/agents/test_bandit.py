@@ -16,7 +16,7 @@ def test_first_feedback_changes_nothing():
     after = bandit.record(bandit.init(3), 2, 7.0, Config())
     np.testing.assert_array_equal(after.weights, [0, 0, 0])
     np.testing.assert_array_equal(after.feedbacks, [7, 0, 0, 0, 0])
-    assert (int(after.count), float(after.last), float(after.mean)) == (1, 7, 7)
+    assert (int(after.episodes), float(after.last), float(after.mean)) == (1, 7, 7)
 
 
 def test_three_updates_by_hand():
@@ -45,7 +45,7 @@ def test_only_the_last_five_feedbacks_count():
     for earned in (1000.0, 1001, 1003, 1006, 1010, 1015):
         state = bandit.record(state, 0, earned, Config())
     np.testing.assert_allclose(state.feedbacks, [5, 1, 2, 3, 4])
-    newest = bandit.standardise(state.feedbacks, state.count, 5.0)
+    newest = bandit.standardise(state.feedbacks, state.episodes, 5.0)
     assert float(newest) == pytest.approx((5 - 3) / np.sqrt(2))
 
 

@@ -259,9 +259,9 @@ def test_the_bandit_hears_of_ends_only():
     config = KINDS["bandit"].applied(TINY)
     state, row = start(), jnp.zeros(training.row_size(TASK))
     going = training.remember(state, row, False, 3.0, KEY, config)
-    assert (int(going.bandit.count), int(going.replay.added)) == (0, 1)
+    assert (int(going.bandit.episodes), int(going.replay.added)) == (0, 1)
     ended = training.remember(going, row, True, 5.0, KEY, config)
-    assert (int(ended.bandit.count), float(ended.bandit.last)) == (1, 5)
+    assert (int(ended.bandit.episodes), float(ended.bandit.last)) == (1, 5)
     drawn = [int(training.remember(going, row, True, 5.0, jax.random.key(i), config).arm) for i in range(12)]
     assert set(drawn) == {0, 1, 2}
     assert {float(training.lam_of(state._replace(arm=jnp.int32(i)), config)) for i in range(3)} == {0, 0.5, 1}
@@ -305,7 +305,7 @@ def test_training_in_parts_is_training_at_once(fleet):
 def test_what_epochs_tell(fleet):
     _, _, states, told = fleet
     assert int(states.replay.added[0]) == 19  # the last of 20 steps waits to be learned from
-    assert (states.bandit.count == 2).all()  # episodes have 7 steps
+    assert (states.bandit.episodes == 2).all()  # episodes have 7 steps
     assert [info.greedy.shape for info in told] == [(3,), (3,)]
     assert np.isfinite(told[0].terms.critic).all()
     assert (told[1].terms.lam[0], set(np.ravel(told[1].terms.features[1:] > 0))) == (1, {True})

@@ -10,6 +10,7 @@ import pytest
 
 from runs.sample import Kept
 from wane.experiments.contract import Loop
+from wane.files import load_arrays
 from wane.runs import CheckpointError, SavingLoop
 from wane.runs.checkpoint import Checkpoint
 
@@ -217,6 +218,14 @@ def test_ctrl_c_saves_the_host_after_the_chunk(tmp_path, chunk):
     ran = []
     assert same(train_on_host(SavingLoop(tmp_path, "print"), ran=ran), expected)
     assert ran == list(range(chunk + 1, CHUNKS))
+
+
+def test_what_chunks_yield_can_be_read_while_the_host_is_not_saved(tmp_path):
+    with pytest.raises(Cut):
+        train_on_host(SavingLoop(tmp_path, "print", seconds=0, host_seconds=1e9), 4)
+    expected = train_on_host(Loop())[1]
+    np.testing.assert_array_equal(load_arrays(tmp_path / "host.outputs")[0]["position"], expected["position"][:4])
+    assert not (tmp_path / "host.safetensors").exists()
 
 
 def test_a_second_ctrl_c_interrupts_at_once(tmp_path):

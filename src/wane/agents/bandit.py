@@ -52,7 +52,7 @@ class State(NamedTuple):
     weights: Float[Array, "*runs arms"]
     feedbacks: Float[Array, "*runs window"]
     """The last feedbacks: number i of all feedbacks is in place i mod 5."""
-    count: Int[Array, "*runs"]
+    episodes: Int[Array, "*runs"]
     """How many returns there were so far."""
     last: Float[Array, "*runs"]
     """The last return, 0 before the first one."""
@@ -88,7 +88,7 @@ def standardise(feedbacks: Float[Array, " window"], count: Integer, newest: Scal
     mean = jnp.sum(jnp.where(filled, feedbacks, 0)) / many
     deviation = jnp.sqrt(jnp.sum(jnp.where(filled, (feedbacks - mean) ** 2, 0)) / many)
     usable = (many > 1) & (deviation > 0)
-    return (newest - mean) / jnp.where(usable, deviation, 1)
+    return jnp.asarray((newest - mean) / jnp.where(usable, deviation, 1))
 
 
 def reweight(weight: Scalar, feedback: Scalar, step_size: Scalar, decay: Scalar) -> Float[Array, ""]:
@@ -100,8 +100,8 @@ def reweight(weight: Scalar, feedback: Scalar, step_size: Scalar, decay: Scalar)
 def record(state: State, arm: Integer, earned: Scalar, config: Config) -> State:
     """The bandit after an episode in which an arm was used and a return was earned (without discounting)."""
     newest = feedback(state, earned, config.averaging)
-    feedbacks = state.feedbacks.at[state.count % WINDOW].set(newest)
-    count = state.count + 1
+    feedbacks = state.feedbacks.at[state.episodes % WINDOW].set(newest)
+    count = state.episodes + 1
     changed = reweight(state.weights[arm], standardise(feedbacks, count, newest), config.step_size, config.decay)
     mean = state.mean + (earned - state.mean) / count
     last = jnp.asarray(earned, state.last.dtype)

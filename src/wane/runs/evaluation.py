@@ -1,7 +1,7 @@
 """Plays episodes with a saved agent, to see what it earns."""
 
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -72,9 +72,9 @@ def load_agent(folder: Path) -> Trained:
     return agents.load(folder)
 
 
-def first_episode(found: Evaluation) -> Episode | Played:
-    """The first of the episodes that were played."""
-    return jax.tree_util.tree_map(lambda values: values[0], found.episodes)
+def write_film(place: Any, found: Evaluation, path: Path) -> None:
+    """Writes the first of the episodes that were played to a GIF."""
+    place.film(jax.tree_util.tree_map(lambda values: values[0], found.episodes), path)
 
 
 def mean_and_error(values: Float[np.ndarray, " episodes"]) -> tuple[float, float | None]:

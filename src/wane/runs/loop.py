@@ -12,7 +12,7 @@ import jax
 import numpy as np
 
 from wane.experiments.contract import HostState, Loop, Step, stack_named
-from wane.files import Arrays, name_leaves, nest
+from wane.files import Arrays, name_leaves, nest, save_arrays
 from wane.runs.checkpoint import CURE, Checkpoint, Progress
 from wane.runs.errors import CheckpointError
 from wane.types import Scalar
@@ -25,8 +25,10 @@ class SavingLoop(Loop):
     """Saves to a folder every `seconds`, at the end and at Ctrl-C, and goes on from what it finds there.
 
     A loop with a state on the host can go on only from a moment at which both the state and the host's state were
-    saved. The host's may be large, so such a loop saves both together, every `host_seconds` only. `fingerprint` tells
-    one run's checkpoints from those of other settings or other code.
+    saved. The host's may be large, so such a loop saves both together, every `host_seconds` only. What its chunks have
+    yielded is small: between two such saves, NAME.outputs holds that, written every `seconds`, to be looked at while
+    the loop goes on (`wane.files.load_arrays` reads it). `fingerprint` tells one run's checkpoints from those of other settings or other
+    code.
     """
 
     def __init__(
@@ -89,7 +91,8 @@ class SavingLoop(Loop):
         """Computes the chunks that are missing, and saves now and then."""
         pause = self.seconds if checkpoint.host is None else self.host_seconds
         fresh: list[Arrays] = []
-        held, saved = now.done, time.perf_counter()
+        held, outputs = now.done, self.folder / f"{checkpoint.name}.outputs"
+        saved = written = time.perf_counter()
         try:
             for i in range(now.done, chunks):
                 tell(i)
@@ -99,7 +102,12 @@ class SavingLoop(Loop):
                 if now.done == chunks or stop or time.perf_counter() - saved >= pause:
                     now, fresh = self._with(now, fresh), []
                     checkpoint.save(now)
-                    held, saved = now.done, time.perf_counter()
+                    outputs.unlink(missing_ok=True)
+                    held = now.done
+                    saved = written = time.perf_counter()
+                elif checkpoint.host is not None and time.perf_counter() - written >= self.seconds:
+                    save_arrays(outputs, self._with(now, fresh).outputs)
+                    written = time.perf_counter()
                 if stop:
                     raise KeyboardInterrupt
         except KeyboardInterrupt:

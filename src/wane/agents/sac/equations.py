@@ -45,7 +45,7 @@ def reward_weights(phi: Float[Array, "batch features"], reward: Float[Array, " b
 
 def correction(phi_t: Phi, phi_lam_next: Phi, weights: Float[Array, " features"], lam: Scalar) -> Each:
     """(λ − 1) wᵀ(φ(s_t, a_t) ⊙ φ_λ(s_{t+1}, a_{t+1}))."""
-    return (lam - 1) * (phi_t * phi_lam_next) @ weights
+    return jnp.asarray((lam - 1) * ((phi_t * phi_lam_next) @ weights))
 
 
 def soft_target(

@@ -28,7 +28,7 @@ from wane.agents.sac import equations
 from wane.agents.sac.config import Config
 from wane.agents.sac.networks import Critics, join, look, make_actor, make_critics, q_values
 from wane.checks import is_traced
-from wane.types import Scalar, Tree
+from wane.types import AnyArray, Scalar, Tree
 from wane.worlds.control import Task
 
 APART = 2**32 - 1
@@ -74,17 +74,17 @@ class State(NamedTuple):
 class Terms(NamedTuple):
     """What an update tells."""
 
-    critic: Float[Array, "..."]
-    features: Float[Array, "..."]
+    critic: Float[AnyArray, "..."]
+    features: Float[AnyArray, "..."]
     """The λF's loss."""
-    actor: Float[Array, "..."]
-    entropy: Float[Array, "..."]
-    temperature: Float[Array, "..."]
-    value: Float[Array, "..."]
+    actor: Float[AnyArray, "..."]
+    entropy: Float[AnyArray, "..."]
+    temperature: Float[AnyArray, "..."]
+    value: Float[AnyArray, "..."]
     """The mean of the first critic's values."""
-    correction: Float[Array, "..."]
+    correction: Float[AnyArray, "..."]
     """The mean of (λ − 1) wᵀ(φ ⊙ φ_λ)."""
-    lam: Float[Array, "..."]
+    lam: Float[AnyArray, "..."]
 
 
 def init(key: jax.Array, world: Task, config: Config) -> State:
@@ -130,7 +130,7 @@ def lam_of(state: State, config: Config) -> Float[Array, ""]:
 
 def has_features(config: Config) -> bool:
     """Whether a program must compute the λF: it must, unless it is known that there is none."""
-    return is_traced(config.feature_weight) or config.feature_weight > 0
+    return is_traced(config.feature_weight) or bool(config.feature_weight > 0)
 
 
 def n_critics(config: Config) -> int:
@@ -313,5 +313,4 @@ class Variant(NamedTuple):
 
 def variant_of(config: Config) -> Variant:
     """The kind of agent that a configuration describes."""
-    names = (name for name in Variant._fields if name != "averaging")
-    return Variant(*(getattr(config, name) for name in names), config.bandit.averaging)
+    return Variant(config.critics, config.lam, config.adaptive, config.feature_weight, config.bandit.averaging)

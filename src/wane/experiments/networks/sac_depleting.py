@@ -91,8 +91,8 @@ EXPERIMENT = Experiment(
     source="beyond the paper",
     summary=(
         "The paper's λ-SAC gives its critic the target of a reward that wears off, in tasks where none does, to make "
-        "it pessimistic. We ask whether the same critic earns more where rewards do wear off: a point mass collects from "
-        "three sites, and a step at a site leaves a share of its reward. λ is right in the target then, but the "
+        "it pessimistic. We ask whether the same critic earns more where rewards do wear off: a point mass collects "
+        "from three sites, and a step at a site leaves a share of its reward. λ is right in the target then, but the "
         "features [s, a] are not visits to sites, and the bandit chooses λ by returns alone."
     ),
     quick=Wearing(),

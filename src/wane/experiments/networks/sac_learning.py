@@ -33,7 +33,9 @@ VARIANTS: dict[str, Variant] = {
 """All kinds of agents."""
 SIX: tuple[Agent, ...] = ("SAC-2", "SAC-1", "0-SAC", "0.5-SAC", "1-SAC", "lambda-SAC")
 """The paper's."""
-KINDS = dict.fromkeys(("agent.critics", "agent.lam", "agent.adaptive", "agent.feature_weight"), "agents")
+KINDS: dict[str, str] = dict.fromkeys(
+    ("agent.critics", "agent.lam", "agent.adaptive", "agent.feature_weight"), "agents"
+)
 """Settings in which the kinds of agents differ, and the setting that chooses kinds."""
 TERMS = "value", "correction", "lam", "entropy", "temperature", "critic", "features"
 SHOWN = 100
@@ -75,9 +77,11 @@ class Control(Seeded):
 
 
 def _is_known(name: str) -> bool:
+    if name in OWN:
+        return True
     import gymnasium
 
-    return name in OWN or name in gymnasium.registry
+    return name in gymnasium.registry
 
 
 def updates_by(steps: Any, config: Config) -> Any:

@@ -9,6 +9,7 @@ from the last step's solution. Both find the same solution: from one state, a st
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from jaxtyping import Float, UInt8
 from wane.worlds.control.task import Batch, MissingExtra, Task
 
 try:
-    import mujoco
+    mujoco: Any = import_module("mujoco")  # It has no annotations that a type checker could follow.
     from mujoco import rollout
 except ImportError as error:
     raise MissingExtra("this task needs MuJoCo: pip install 'wane[control]'") from error

@@ -46,7 +46,7 @@ class GymnasiumBatch(Batch):
         mask = np.zeros(len(self.seeds), bool)
         mask[rows] = True
         numbers = zip(self.seeds, self.episode, strict=True)
-        seeds = [episode_seed(seed, int(episode)) for seed, episode in numbers]
+        seeds: list[int | None] = [episode_seed(seed, int(episode)) for seed, episode in numbers]
         seen, _ = self._env.reset(seed=seeds, options={"reset_mask": mask})
         self._seen[mask] = np.asarray(seen, np.float32)[mask]
 

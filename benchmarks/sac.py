@@ -1,0 +1,80 @@
+"""How fast SAC learns: steps of the task a second, each with one update of all networks, at the paper's size.
+
+- One agent with two critics on Pendulum-v1, beside SAC of Stable-Baselines3 (PyTorch) and of SBX (JAX) with the same
+  settings (`sb3_sac.py`).
+- 48 agents of six kinds together, beside one agent, both on HalfCheetah-v5. The floor, 12, is for a GPU: two cores are
+  busy with one agent already. This row is left out where MuJoCo is not installed.
+
+The sides of a row are timed in turns, and the best repeat counts. The libraries live in virtual environments of their
+own (made on first use under .cache/, a few minutes and some GB, because of PyTorch) unless they are installed already.
+Where one cannot be installed, its row is left out, and the script says so.
+
+    python benchmarks/sac.py
+"""
+
+import subprocess
+import time
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from beside import Peer, compare, report
+from wane.agents.sac import Config, Fleet, Variant
+from wane.experiments.networks.sac_learning import SIX, VARIANTS
+from wane.worlds.control import MissingExtra, Task
+
+PEERS = {"stable_baselines3": "Stable-Baselines3's SAC", "sbx": "SBX's SAC"}
+FLOORS = {"cpu": None, "gpu": 12.0}
+
+
+class Together:
+    """So many agents as one program; one agent is SAC with two critics, more are of all kinds."""
+
+    def __init__(self, task: str, agents: int, steps: int):
+        config = Config(memory=100_000, collection_steps=300, random_steps=300, steps=steps, evaluation_episodes=1)
+        kinds = [VARIANTS[name] for name in SIX]
+        columns = (np.resize(np.asarray(column, float), agents) for column in zip(*kinds, strict=True))
+        variants = Variant(*map(jnp.asarray, columns)) if agents > 1 else None
+        config = config if agents > 1 else VARIANTS["SAC-2"].applied(config)
+        self.fleet = Fleet(jax.random.split(jax.random.key(0), agents), Task(task), config, variants)
+        # Evaluations are no part of what is timed.
+        self.fleet.evaluate = lambda params, number: np.zeros(agents)  # pyright: ignore
+        self.agents, self.steps, self.epoch = agents, steps, 0
+        self.states = self.fleet.init()
+        for _ in range(-(-600 // steps)):
+            self.run()
+
+    def run(self) -> None:
+        self.states, _ = self.fleet.epoch(self.states, self.epoch)
+        jax.block_until_ready(self.states)
+        self.epoch += 1
+
+    def rate(self) -> float:
+        start = time.perf_counter()
+        self.run()
+        return self.agents * self.steps / (time.perf_counter() - start)
+
+
+def measure(kind: str) -> list[dict[str, Any]]:
+    """All rows that can be measured."""
+    steps, found = 1000 if kind == "cpu" else 2000, []
+    for library, name in PEERS.items():
+        try:
+            theirs = Peer(library, "sb3_sac.py", library, steps=steps)
+        except (OSError, RuntimeError, subprocess.CalledProcessError) as error:
+            print(f"The row beside {name} is left out, because it is not installed: {error}")
+            continue
+        found.append(compare("steps/s, one agent", name, Together("Pendulum-v1", 1, steps), theirs, 3, 1.0))
+    try:
+        many, one = (Together("HalfCheetah-v5", agents, steps) for agents in (48, 1))
+    except MissingExtra as error:
+        print(f"The row of 48 agents is left out: {error}")
+        return found
+    found.append(compare("steps/s, 48 agents", "one agent", many, one, 2, FLOORS[kind]))
+    return found
+
+
+if __name__ == "__main__":
+    report("sac", "stable_baselines3", measure)

@@ -1,0 +1,228 @@
+"""The experiments with SAC, as small as they can be: tables, claims, pictures, kept agents, and what is refused."""
+
+import dataclasses
+
+import jax
+import numpy as np
+import pandas as pd
+import pytest
+
+import wane
+from wane.agents import load, sac
+from wane.agents.sac import Config
+from wane.experiments.networks import sac_depleting, sac_flops
+from wane.experiments.networks.sac import EXPERIMENT
+from wane.experiments.networks.sac_depleting import EXPERIMENT as DEPLETING
+from wane.experiments.networks.sac_flops import EXPERIMENT as FLOPS
+from wane.experiments.networks.sac_learning import SIX, VARIANTS, Control, Course
+from wane.runs import SavingLoop, evaluation
+from wane.worlds.control import Task
+
+AGENT = Config(hidden=(4,), batch=4, memory=40, random_steps=6, collection_steps=8, steps=12, epochs=3)
+SEVEN = tuple(VARIANTS)
+TOY = Control(seeds=2, tasks=("Pendulum-v1",), agents=SEVEN, agent=AGENT)
+
+
+@pytest.fixture(scope="module")
+def quick_compilation():
+    before = jax.config.read("jax_disable_most_optimizations")
+    jax.config.update("jax_disable_most_optimizations", True)
+    with wane.jit_checks(False):
+        yield
+    jax.config.update("jax_disable_most_optimizations", before)
+
+
+@pytest.fixture(scope="module")
+def toy(tmp_path_factory, quick_compilation):
+    """The tables of a toy run, the agents that it kept, and the folder of its checkpoint."""
+    folder = tmp_path_factory.mktemp("checkpoint")
+    loop = SavingLoop(folder, "print", seconds=0, host_seconds=0)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Control, "places", lambda self: {"Pendulum-v1": Task("Pendulum-v1", horizon=5)})
+        tables = EXPERIMENT.seeded_tables(TOY, range(2), loop)
+    flops = pd.DataFrame([{"task": "Pendulum-v1", "agent": name, "flops": 1e6} for name in SEVEN])
+    return tables | {"flops": flops}, loop.kept, folder
+
+
+@pytest.mark.slow
+def test_tables_claims_and_pictures(toy, tmp_path):
+    tables, kept, _ = toy
+    assert {name: len(table) for name, table in tables.items() if name != "episodes"} == {
+        "curves": 3 * 2 * 7,
+        "arms": 3 * 2 * 2 * 3,
+        "flops": 7,
+    }
+    curves = tables["curves"]
+    assert sorted(curves["step"].unique()) == [12, 24, 36]
+    assert np.isfinite(curves[["greedy", "training", "value", "entropy"]].to_numpy()).all()
+    one, unit = (curves[curves["agent"] == name]["greedy"].to_numpy() for name in ("SAC-1", "1-SAC"))
+    np.testing.assert_array_equal(one, unit)  # They learn the same values; the λF is a further task.
+    assert not np.allclose(one, curves[curves["agent"] == "0-SAC"]["greedy"])
+    for record in EXPERIMENT.findings(TOY, tables):
+        assert record["verdict"] in ("holds", "fails", "not tested")
+        assert record["detail"]
+    EXPERIMENT.draw(TOY, tables).savefig(tmp_path / "figure.png")
+    films = EXPERIMENT.films(TOY, tables)
+    assert list(films) == ["SAC-2, Pendulum-v1", "lambda-SAC, Pendulum-v1"]
+    films["lambda-SAC, Pendulum-v1"](tmp_path / "film.gif")
+    assert (tmp_path / "film.gif").read_bytes().startswith(b"GIF8")
+    assert list(kept) == [f"pendulum-v1-{name}" for name in SEVEN]
+
+
+@pytest.mark.slow
+def test_a_kept_agent_is_loaded_evaluated_and_filmed(toy, tmp_path):
+    tables, kept, _ = toy
+    again = load(kept["pendulum-v1-0.5-SAC"].save(tmp_path / "agent"))
+    assert (again.world, again.config.lam) == (Task("Pendulum-v1", horizon=5), 0.5)
+    with jax.enable_x64(False):
+        again = load(tmp_path / "agent")
+        found = evaluation.evaluate(again, None, 3, seed=0)
+        single = again.play(jax.random.key(0))[1]
+    episodes = tables["episodes"]
+    shown = episodes[episodes["agent"] == "0.5-SAC"]
+    assert single.rewards.sum() == pytest.approx(shown["earned"].iloc[-1], rel=1e-4)
+    assert found.returns.shape == (3,)
+    assert (found.lengths == 5).all()
+    assert evaluation.best_return(again.world) is None
+    evaluation.write_film(again.world, found, tmp_path / "film.gif")
+    assert (tmp_path / "film.gif").read_bytes().startswith(b"GIF8")
+    assert evaluation.place_called("wane/PointMass-v0", again) == Task("wane/PointMass-v0")
+
+
+@pytest.mark.slow
+def test_a_killed_run_continues_exactly(toy, tmp_path, quick_compilation):
+    """It is cut in its third epoch and goes on from the second one, with memory, simulators and pending transitions."""
+    tables, _, _ = toy
+    epoch = Course.step
+
+    def cut(self, states, number):
+        if number == 2:
+            raise RuntimeError("killed")
+        return epoch(self, states, number)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Control, "places", lambda self: {"Pendulum-v1": Task("Pendulum-v1", horizon=5)})
+        patch.setattr(Course, "step", cut)
+        with pytest.raises(RuntimeError, match="killed"):
+            EXPERIMENT.seeded_tables(TOY, range(2), SavingLoop(tmp_path, "print", seconds=0, host_seconds=0))
+        ran = []
+        patch.setattr(Course, "step", lambda self, states, number: ran.append(number) or epoch(self, states, number))
+        loop = SavingLoop(tmp_path, "print", seconds=0, host_seconds=0)
+        again = EXPERIMENT.seeded_tables(TOY, range(2), loop)
+    assert ran == [2]
+    for name, table in again.items():
+        pd.testing.assert_frame_equal(table, tables[name])
+
+
+def test_the_memory_is_dropped_when_it_is_not_needed(toy):
+    """What the host saved after the last epoch is small."""
+    from wane.files import load_arrays
+
+    _, _, folder = toy
+    saved, _ = load_arrays(folder / "training-pendulum-v1.host-3.safetensors")
+    assert not [name for name in saved if name.startswith("memory")]
+
+
+def made_up(task="HalfCheetah-v5", agents=SEVEN, **means):
+    """Tables in which agents begin at 0 and earn what is given at the end, with a little noise."""
+    curves, arms = [], []
+    for seed in range(6):
+        for agent in agents:
+            mean = means.get(agent.replace("-", "_").replace("0.5", "half").replace("0_", "zero_"), 10.0)
+            for step, greedy in ((1000, 0.0), (2000, 0.9 * mean), (3000, mean), (10_000, mean)):
+                noise = 0.01 * ((seed * 7 + len(agent)) % 5)
+                curves.append(dict(task=task, step=step, seed=seed, agent=agent, greedy=greedy + noise, value=1.0))
+            if agent.startswith("lambda"):
+                for lam, chance in means.get("arms", {0.0: 0.2, 0.5: 0.2, 1.0: 0.6}).items():
+                    row = dict(task=task, step=10_000, seed=seed, agent=agent, lam=lam)
+                    arms.append(row | {"probability": chance + 0.001 * seed})
+    costs = {"SAC-2": 100.0, "SAC-1": 60.0} | means.get("flops", {})
+    flops = [dict(task=task, agent=agent, flops=costs.get(agent, costs.get("rest", 90.0))) for agent in agents]
+    return {"curves": pd.DataFrame(curves), "arms": pd.DataFrame(arms), "flops": pd.DataFrame(flops)}
+
+
+PAPER = dataclasses.replace(EXPERIMENT.paper, agent=dataclasses.replace(EXPERIMENT.paper.agent, steps=1000, epochs=10))
+
+
+@pytest.mark.parametrize(
+    ("task", "means", "failing"),
+    [
+        ("HalfCheetah-v5", {"zero_SAC": 5.0}, set()),
+        ("HalfCheetah-v5", {"zero_SAC": 15.0}, {"low-lambda-hurts", "drifts"}),
+        ("HalfCheetah-v5", {"zero_SAC": 5.0, "lambda_SAC": 8.0, "lambda_SAC_average": 8.0}, {"matches"}),
+        ("HalfCheetah-v5", {"zero_SAC": 5.0, "lambda_SAC": 5.0}, {"matches", "fewer-flops"}),
+        ("HalfCheetah-v5", {"zero_SAC": 5.0, "SAC_1": 7.0}, {"one-critic"}),
+        ("HalfCheetah-v5", {"zero_SAC": 5.0, "lambda_SAC_average": 5.0}, {"average"}),
+        ("HalfCheetah-v5", {"zero_SAC": 5.0, "arms": {0.0: 0.5, 0.5: 0.3, 1.0: 0.2}}, {"drifts"}),
+        ("HalfCheetah-v5", {"zero_SAC": 5.0, "flops": {"rest": 110.0}}, {"cheaper", "fewer-flops"}),
+        ("HalfCheetah-v5", {"zero_SAC": -5.0}, {"learns"}),
+        ("Hopper-v5", {"zero_SAC": 12.0, "arms": {0.0: 0.5, 0.5: 0.3, 1.0: 0.2}}, set()),
+        ("Hopper-v5", {"zero_SAC": 8.0}, {"low-lambda-helps"}),
+        ("Pendulum-v1", {"zero_SAC": 12.0}, {"low-lambda-hurts-swinging", "drifts"}),
+    ],
+)
+def test_every_claim_can_hold_and_can_fail(task, means, failing):
+    best = {"1_SAC": 10.05} | means
+    records = EXPERIMENT.findings(PAPER, made_up(task, **best))
+    assert {record["name"] for record in records if record["verdict"] == "fails"} == failing
+    for record in records:
+        if record["verdict"] == "not tested":
+            assert "was not learned: add it to tasks" in record["detail"]
+
+
+def test_claims_say_what_the_settings_leave_out():
+    tables = made_up(agents=("SAC-2", "lambda-SAC"))
+    records = {record["name"]: record for record in EXPERIMENT.findings(PAPER, tables)}
+    assert "There is no agent SAC-1: add it to agents" in records["one-critic"]["detail"]
+    assert "add them to agents" in records["drifts"]["detail"]
+    nothing = {record["name"]: record for record in EXPERIMENT.findings(PAPER, made_up(SAC_2=-1.0))}
+    assert "learned nothing in HalfCheetah-v5" in nothing["matches"]["detail"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"agent": {"lam": 0.2}}, "agent.lam = 0.2: the experiment sets this itself; change agents instead"),
+        ({"agent": {"critics": 2}}, "agent.critics = 2: the experiment sets this itself; change agents instead"),
+        ({"agent": {"bandit": sac.Config().bandit.__class__(averaging=1.0)}}, "agent.bandit.averaging = 1"),
+        ({"agents": ("SAC-2", "SAC-2")}, "SAC-2 is given twice"),
+        ({"agents": ("SAC-3",)}, "did you mean SAC-"),
+        ({"tasks": ("Chetah-v5",)}, "an id of Gymnasium or wane/PointMass-v0 is needed, not 'Chetah-v5'"),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(changes, message):
+    agent = dataclasses.replace(AGENT, **changes.get("agent", {}))
+    with pytest.raises(ValueError, match=message):
+        dataclasses.replace(TOY, **(changes | {"agent": agent}))
+
+
+def test_the_paper_s_settings():
+    paper = EXPERIMENT.paper
+    assert dataclasses.replace(paper.agent, steps=1000, epochs=1000) == Config()
+    assert (paper.seeds, paper.agents, paper.tasks) == (8, SIX, ("HalfCheetah-v5", "Hopper-v5"))
+    assert paper.steps[-1] == 1_000_000
+    assert {name: sac.variant_of(VARIANTS[name].applied(Config())) for name in SIX} == {n: VARIANTS[n] for n in SIX}
+
+
+@pytest.mark.slow
+def test_flops(quick_compilation, tmp_path):
+    settings = sac_flops.Flops(tasks=("Pendulum-v1",), widths=(32,), agent=dataclasses.replace(Config(), batch=8))
+    tables = FLOPS.tables(settings)
+    shares = tables["flops"].set_index("agent")["share"]
+    assert shares["SAC-1"] < shares["lambda-SAC"] < shares["SAC-2"] == 1
+    records = {record["name"]: record for record in FLOPS.findings(settings, tables)}
+    assert records["cheaper"]["verdict"] == "holds"
+    assert records["cheaper"]["estimate"] == pytest.approx(1 - shares["lambda-SAC"])
+    FLOPS.draw(settings, tables).savefig(tmp_path / "figure.png")
+
+
+def test_depleting_tasks_differ_in_what_wears_off_and_what_is_told():
+    tasks = DEPLETING.quick.places()
+    assert [task.n_observations for task in tasks.values()] == [4, 4, 7]
+    assert [task.depletion for task in tasks.values()] == [None, *[wane.Geometric(0.9)] * 2]
+    curves = [made_up(task, lambda_SAC=12.0, half_SAC=11.0) for task in tasks]
+    tables = {name: pd.concat([each[name] for each in curves]) for name in ("curves", "arms")}
+    found = {record["name"]: record["verdict"] for record in DEPLETING.findings(DEPLETING.quick, tables)}
+    assert found == dict.fromkeys(("helps", "right-lambda", "told", "learns"), "holds")
+    assert len(DEPLETING.draw(DEPLETING.quick, tables).axes) == 6
+    assert sac_depleting.films(DEPLETING.quick, tables) == {}
