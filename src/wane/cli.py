@@ -396,8 +396,9 @@ def _is_expected(error: Exception) -> bool:
     if isinstance(error, ValueError | RunError | OSError):
         return True
     from wane.files import DamagedFile
+    from wane.worlds.control import MissingExtra
 
-    return isinstance(error, DamagedFile)
+    return isinstance(error, DamagedFile | MissingExtra)
 
 
 def _cure(error: Exception) -> str:

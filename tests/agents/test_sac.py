@@ -63,6 +63,17 @@ def test_collinear_and_constant_features_have_weights(dtype):
     np.testing.assert_array_equal(equations.reward_weights(0 * phi, jnp.asarray(3 * x), 1e-6), 0)
 
 
+def test_weights_of_many_collinear_features_are_finite():
+    """23 features of rank 3, as HalfCheetah has 23, in 32 bits: rounding alone must not make the matrix indefinite."""
+    rng = np.random.default_rng(3)
+    base, mixing = rng.uniform(size=(40, 256, 3)), rng.uniform(size=(40, 3, 23))
+    phi = jnp.asarray((base @ mixing) / 3, jnp.float32)
+    reward = jnp.asarray(base @ [1.0, 2.0, 3.0], jnp.float32)
+    weights = jax.jit(jax.vmap(lambda phi, reward: equations.reward_weights(phi, reward, 1e-6)))(phi, reward)
+    fitted = np.einsum("nbf,nf->nb", phi, weights)
+    assert np.abs(fitted - reward).max() < 0.05
+
+
 def test_targets_by_hand():
     """φ = (1, ½), φ_λ' = (4, 2), w = (3, 1), λ = ½: wᵀ(φ ⊙ φ_λ') = 13, the correction is −6.5."""
     phi, phi_next = jnp.array([1.0, 0.5]), jnp.array([4.0, 2.0])
@@ -315,6 +326,16 @@ def test_what_epochs_tell(fleet):
     follows = np.all(np.isclose(rows.next_observation[:-1], rows.observation[1:]), 1)
     assert np.flatnonzero(~follows).tolist() == [6, 13]
     assert not rows.terminated.any()  # truncated steps bootstrap
+
+
+def test_test_episodes_begin_in_different_states():
+    fleet = Fleet(KEY[None], TASK, dataclasses.replace(TINY, evaluation_episodes=3))
+    fleet.evaluate(fleet.init().params, 0)
+    first = fleet._tests.task.batch(fleet._tests.seeds).observation
+    assert len(np.unique(first[:, 0])) == 3
+    before = fleet._tests.seeds
+    fleet.evaluate(fleet.init().params, 1)
+    assert not set(before) & set(fleet._tests.seeds)
 
 
 @pytest.mark.usefixtures("quick_compilation")

@@ -20,15 +20,18 @@ from wane.types import Scalar
 Report = Callable[[str, float | int, float | int, str], None]
 """Called with a loop's name, the units that are done, the units in all, and the unit."""
 
+OUTPUT_SECONDS = 10.0
+"""The longest time between two writings of what the chunks of a loop on the host have yielded."""
+
 
 class SavingLoop(Loop):
     """Saves to a folder every `seconds`, at the end and at Ctrl-C, and goes on from what it finds there.
 
     A loop with a state on the host can go on only from a moment at which both the state and the host's state were
     saved. The host's may be large, so such a loop saves both together, every `host_seconds` only. What its chunks have
-    yielded is small: between two such saves, NAME.outputs holds that, written every `seconds`, to be looked at while
-    the loop goes on (`wane.files.load_arrays` reads it). `fingerprint` tells one run's checkpoints from those of other settings or other
-    code.
+    yielded is small: between two such saves, NAME.outputs holds that, written every few seconds, to be looked at while
+    the loop goes on (`wane.files.load_arrays` reads it). `fingerprint` tells one run's checkpoints from those of other
+    settings or other code.
     """
 
     def __init__(
@@ -105,7 +108,7 @@ class SavingLoop(Loop):
                     outputs.unlink(missing_ok=True)
                     held = now.done
                     saved = written = time.perf_counter()
-                elif checkpoint.host is not None and time.perf_counter() - written >= self.seconds:
+                elif checkpoint.host is not None and time.perf_counter() - written >= min(self.seconds, OUTPUT_SECONDS):
                     save_arrays(outputs, self._with(now, fresh).outputs)
                     written = time.perf_counter()
                 if stop:

@@ -324,13 +324,14 @@ class _Pen:
         self, at: ArrayLike, text: str, size: int, colour: str = INK, anchor: str = "lm", most: Length = np.inf
     ) -> None:
         """Writes text, smaller if it would be wider than `most`."""
-        while size > 8 and _font(2 * size).getlength(text) > 2 * most:
+        while size > 8 and font(2 * size).getlength(text) > 2 * most:
             size -= 1
         x, y = 2 * np.asarray(at)
-        self.pen.text((x, y), text, colour, _font(2 * size), anchor)
+        self.pen.text((x, y), text, colour, font(2 * size), anchor)
 
 
 @cache
-def _font(size: int) -> ImageFont.FreeTypeFont:
+def font(size: int) -> ImageFont.FreeTypeFont:
+    """The font of all films, in a size."""
     # The font that comes with matplotlib has λ and γ, and is the same on every machine.
     return ImageFont.truetype(Path(matplotlib.get_data_path(), "fonts", "ttf", "DejaVuSans.ttf"), size)

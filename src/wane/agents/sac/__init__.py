@@ -14,6 +14,7 @@ Read the modules in this order:
 | `networks` | the policy, two critics and the λF |
 | `training` | one update; what a step changes; kinds of agents as numbers |
 | `acting` | the policy with its mean action, and the sampled one |
+| `programs` | acting, remembering and learning of many agents, compiled |
 | `fleet` | many agents, with the task on the host and the networks on the device; training |
 | `costs` | FLOPs of an update, counted by the compiler |
 

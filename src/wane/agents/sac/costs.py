@@ -8,7 +8,6 @@ Cholesky factor of the regression (about D³/3 for D features), which XLA hands 
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 
 from wane.agents.sac import training
 from wane.agents.sac.config import Config
@@ -18,19 +17,10 @@ from wane.worlds.control import Task
 
 def update_flops(task: Task, config: Config, variant: Variant) -> float:
     """FLOPs of one update of one agent of a kind."""
-    # The size of the memory does not matter, so a small one is allocated.
-    own = variant.applied(config)
-    like = jax.eval_shape(lambda key: training.init(key, task, own), jax.random.key(0))
-    like = like._replace(replay=like.replay._replace(items=_shape((config.batch, training.row_size(task)))))
-    program = jax.jit(lambda state, key: training.learn(state, task, own, key))
-    return _flops(program.lower(like, jax.eval_shape(lambda: jax.random.key(0))).compile())
-
-
-def _shape(shape: tuple[int, ...]) -> jax.ShapeDtypeStruct:
-    return jax.ShapeDtypeStruct(shape, jnp.zeros(()).dtype)
-
-
-def _flops(compiled: Any) -> float:
-    """The count of XLA, which some versions give for each device."""
-    found = compiled.cost_analysis()
+    own, key = variant.applied(config), jax.random.key(0)
+    # Shapes suffice to compile, so no memory of a million transitions is allocated.
+    state = jax.eval_shape(lambda key: training.init(key, task, own), key)
+    program: Any = jax.jit(lambda state, key: training.learn(state, task, own, key))
+    found = program.lower(state, key).compile().cost_analysis()
+    # Some versions of JAX give a count for each device.
     return float((found[0] if isinstance(found, list) else found)["flops"])

@@ -11,6 +11,8 @@ With λ = 1 it is SAC's. With λ < 1 the correction C_t takes value away where w
 with positive rewards becomes pessimistic. Where rewards are negative it adds value, and the critic becomes optimistic.
 """
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
@@ -32,20 +34,24 @@ def scale(features: Phi, low: Ends, high: Ends) -> Phi:
 def reward_weights(phi: Float[Array, "batch features"], reward: Float[Array, " batch"], ridge: float) -> Array:
     """w of the least squares |X w − r|², with a little ridge: w = (XᵀX/B + ε I)⁻¹ Xᵀr/B.
 
-    ε is a fraction of the mean of the diagonal of XᵀX/B. Collinear features share their weight equally then, and
-    features that are 0 everywhere get the weight 0. The paper's (XᵀX)⁻¹ Xᵀr does not exist in these cases.
+    ε is a fraction of the mean of the diagonal of XᵀX/B: `ridge`, or as much as rounding needs, which in 32 bits is
+    about 1e-5 for 20 features. Collinear features share their weight equally then, and features that are 0 everywhere
+    get the weight 0. The paper's (XᵀX)⁻¹ Xᵀr does not exist in these cases.
     """
     size, features = phi.shape
-    gram = phi.T @ phi / size
+    # A GPU would round the products to 10 bits, and the matrix could not be factored then.
+    product = partial(jnp.matmul, precision=jax.lax.Precision.HIGHEST)
+    limits = jnp.finfo(phi.dtype)
+    gram, share = product(phi.T, phi) / size, max(ridge, 4 * features * float(limits.eps))
     # A batch in which all features are constant is all zeros, and still needs a matrix that can be inverted.
-    shift = ridge * jnp.maximum(jnp.trace(gram) / features, jnp.finfo(phi.dtype).tiny / ridge)
+    shift = jnp.maximum(share * jnp.trace(gram) / features, limits.tiny)
     factor = jax.scipy.linalg.cho_factor(gram + shift * jnp.eye(features, dtype=phi.dtype), lower=True)
-    return jax.scipy.linalg.cho_solve(factor, phi.T @ reward / size)
+    return jax.scipy.linalg.cho_solve(factor, product(phi.T, reward) / size)
 
 
 def correction(phi_t: Phi, phi_lam_next: Phi, weights: Float[Array, " features"], lam: Scalar) -> Each:
     """(λ − 1) wᵀ(φ(s_t, a_t) ⊙ φ_λ(s_{t+1}, a_{t+1}))."""
-    return jnp.asarray((lam - 1) * ((phi_t * phi_lam_next) @ weights))
+    return jnp.asarray((lam - 1) * (phi_t * phi_lam_next * weights).sum(-1))
 
 
 def soft_target(

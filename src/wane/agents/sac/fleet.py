@@ -15,21 +15,19 @@ the same result as training at once. `get` and `set` save what lives on the host
 """
 
 from collections.abc import Mapping
-from functools import partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
 from wane.agents import bandit
 from wane.agents.common.networks import MLP
 from wane.agents.sac import training
-from wane.agents.sac.acting import best_action, drawn_action
 from wane.agents.sac.config import Config
+from wane.agents.sac.programs import act_best, init_all, make_programs, take_apart
 from wane.agents.sac.training import State, Terms, Variant
-from wane.types import Integer
 from wane.worlds.control import Outcome, Task
 
 EXPLORE, EVALUATE = 2**32 - 2, 2**32 - 3
@@ -58,15 +56,14 @@ class Fleet:
         """`variants` holds arrays with one number for each agent; without it, all agents are those of `config`."""
         self.keys, self.task, self.config, self.variants = keys, task, config, variants
         self._batch = task.batch(self._seeds(EXPLORE), threads)
-        tests = np.repeat(self._seeds(EVALUATE), config.evaluation_episodes)
-        self._tests = task.batch(tests.tolist(), threads)
-        self._test_seeds = tests
+        self._test_seeds = np.repeat(self._seeds(EVALUATE), config.evaluation_episodes).tolist()
+        self._tests = task.batch(self._test_seeds, threads)
         # What the last step led to, which the next call of `learn` takes.
         self._pending = np.zeros((len(keys), training.row_size(task) + 2), np.float32)
 
     def init(self) -> State:
         """The first states of all agents."""
-        states = _init_all(self.task, self.config, self.keys, self.variants)
+        states = init_all(self.task, self.config, self.keys, self.variants)
         # Target networks begin equal to those that they follow, but must not be the same arrays: `learn` uses both up.
         return jax.tree_util.tree_map(jnp.array, states)
 
@@ -75,20 +72,22 @@ class Fleet:
         size, begin = len(self.keys), number * self.config.steps
         sums = Terms(*(jnp.zeros(size) for _ in Terms._fields))
         finished, earned = np.zeros(size), np.zeros(size)
-        updates, fixed = 0, (self.task, self.config, self.keys, self.variants)
+        leaves, structure = take_apart(states)
+        programs, updates = make_programs(self.task, self.config, structure), 0
         for t in range(begin, begin + self.config.steps):
             seen = self._batch.observation
-            actions = _act_all(self.config, self.keys, states.params, seen, t)
+            actions = programs.act(leaves[: programs.n_policy], self.keys, seen, t)
             if t >= self.config.collection_steps:
-                states, sums = _learn_all(*fixed, states, sums, self._pending, t)
+                leaves, sums = programs.learn(leaves, sums, self.keys, self.variants, self._pending, t)
                 updates += 1
             elif t > 0:
-                states = _remember_all(*fixed[1:], states, self._pending, t)
+                leaves = programs.remember(leaves, self.keys, self.variants, self._pending, t)
             taken = np.asarray(actions)
             outcome = self._batch.step(taken)
             self._pending = pack(seen, taken, outcome)
             finished += outcome.ended
             earned += np.where(outcome.ended, outcome.earned, 0.0)
+        states = jax.tree_util.tree_unflatten(structure, leaves)
         return states, self._tell(states, sums, updates, finished, earned, number)
 
     def _tell(
@@ -103,10 +102,12 @@ class Fleet:
     def evaluate(self, params: MLP, number: int) -> Float[np.ndarray, " agents"]:
         """The mean return of every agent's test episodes. Those of another epoch begin elsewhere."""
         each, tests = self.config.evaluation_episodes, self._tests
-        tests.restart([int(np.random.SeedSequence([seed, number]).generate_state(1)[0]) for seed in self._test_seeds])
+        # Several episodes of one agent begin in different states.
+        words = [[seed, number, i % each] for i, seed in enumerate(self._test_seeds)]
+        tests.restart([int(np.random.SeedSequence(word).generate_state(1)[0]) for word in words])
         total, live = np.zeros(len(self._test_seeds)), np.ones(len(self._test_seeds))
         for _ in range(self.task.steps):
-            actions = _act_best_all(params, tests.observation.reshape(len(self.keys), each, -1))
+            actions = act_best(params, tests.observation.reshape(len(self.keys), each, -1))
             outcome = tests.step(np.asarray(actions).reshape(len(total), -1))
             total += outcome.reward * live
             live *= ~outcome.ended
@@ -126,69 +127,6 @@ class Fleet:
     def _seeds(self, kind: int) -> list[int]:
         bits = jax.vmap(lambda key: jax.random.bits(jax.random.fold_in(key, kind)))
         return np.asarray(bits(self.keys)).tolist()
-
-
-def _config(config: Config, variant: Variant | None) -> Config:
-    return config if variant is None else variant.applied(config)
-
-
-@partial(jax.jit, static_argnums=(0, 1))
-def _init_all(task: Task, config: Config, keys: jax.Array, variants: Variant | None) -> State:
-    return jax.vmap(lambda key, variant: training.init(key, task, _config(config, variant)))(keys, variants)
-
-
-_act_best_all = jax.jit(jax.vmap(best_action))
-
-
-@partial(jax.jit, static_argnums=0)
-def _act_all(config: Config, keys: jax.Array, actors: MLP, observations: Array, number: Integer) -> Array:
-    """Actions of all agents: uniform ones at first, then those of their policies."""
-
-    def act(key: jax.Array, actor: MLP, observation: Array) -> Array:
-        key = jax.random.fold_in(jax.random.fold_in(key, number), 0)
-        drawn = drawn_action(actor, observation, key, config)
-        uniform = jax.random.uniform(key, drawn.shape, drawn.dtype, -1, 1)
-        return jnp.where(jnp.asarray(number) < config.random_steps, uniform, drawn)
-
-    return jax.vmap(act)(keys, actors, observations)
-
-
-def _remember(
-    config: Config, key: jax.Array, variant: Variant | None, state: State, pending: Array, number: Integer
-) -> State:
-    arm_key = jax.random.fold_in(jax.random.fold_in(key, number), 1)
-    row, ended, earned = pending[:-2], pending[-2] > 0, pending[-1]
-    return training.remember(state, row, ended, earned, arm_key, _config(config, variant))
-
-
-@partial(jax.jit, static_argnums=0, donate_argnums=3)
-def _remember_all(
-    config: Config, keys: jax.Array, variants: Variant | None, states: State, pending: Array, number: Integer
-) -> State:
-    """The states of all agents after one more step of the task."""
-    return jax.vmap(partial(_remember, config, number=number))(keys, variants, states, pending)
-
-
-@partial(jax.jit, static_argnums=(0, 1), donate_argnums=(4, 5))
-def _learn_all(
-    task: Task,
-    config: Config,
-    keys: jax.Array,
-    variants: Variant | None,
-    states: State,
-    sums: Terms,
-    pending: Array,
-    number: Integer,
-) -> tuple[State, Terms]:
-    """The states of all agents after one more step of the task and one update. What the updates tell is added up."""
-
-    def learn(key: jax.Array, variant: Variant | None, state: State, pending: Array) -> tuple[State, Terms]:
-        state = _remember(config, key, variant, state, pending, number)
-        learn_key = jax.random.fold_in(jax.random.fold_in(key, number), 2)
-        return training.learn(state, task, _config(config, variant), learn_key)
-
-    states, terms = jax.vmap(learn)(keys, variants, states, pending)
-    return states, Terms(*(total + term for total, term in zip(sums, terms, strict=True)))
 
 
 def pack(

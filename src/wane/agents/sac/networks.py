@@ -14,8 +14,8 @@ from wane.agents.common.networks import MLP, make_mlp
 from wane.agents.sac.config import Config
 from wane.worlds.control import Task
 
-Policy = tuple[Float[Array, "*batch actions"], Float[Array, "*batch actions"]]
-"""The mean and the log of the standard deviation, before tanh."""
+Normal = tuple[Float[Array, "*batch actions"], Float[Array, "*batch actions"]]
+"""The mean and the log of the standard deviation of actions before tanh."""
 
 
 class Critics(NamedTuple):
@@ -40,7 +40,7 @@ def make_critics(key: jax.Array, task: Task, config: Config) -> Critics:
     return Critics(q, make_mlp(feature_key, [features, *config.hidden, features]))
 
 
-def look(actor: MLP, observation: Float[Array, "*batch observations"], config: Config) -> Policy:
+def look(actor: MLP, observation: Float[Array, "*batch observations"], config: Config) -> Normal:
     """The policy in a state."""
     mean, raw = jnp.split(actor(observation), 2, -1)
     limited = jnp.clip(raw, *config.limits)

@@ -120,7 +120,9 @@ def film(task: Task, rows: pd.DataFrame, title: str) -> Callable[[Path], Any]:
     """A function that writes the film of an episode in the table `episodes`."""
     states = rows[[name for name in rows if str(name).startswith("state")]].dropna(axis=1)
     paid = np.diff(rows["earned"])
-    episode = SimpleNamespace(states=states.to_numpy(float), rewards=paid, live=np.ones(len(paid)))
+    episode = SimpleNamespace(
+        states=states.to_numpy(float), rewards=paid, live=np.ones(len(paid)), times=rows["time"].to_numpy()
+    )
     return lambda path: task.film(episode, path, title)
 
 

@@ -8,23 +8,28 @@ from PIL import Image, ImageDraw
 
 from wane.files import write
 from wane.worlds.control.task import Task
+from wane.worlds.draw import INK
+from wane.worlds.film import font
 
 MOST = 100
 """Pictures of a film. Of longer episodes, some moments are left out."""
 
 
 def write_film(task: Task, episode: Any, path: Path, title: str | None = None) -> Path:
-    """Draws what `episode.states` holds, with the sum of `episode.rewards` above it. Returns the path."""
+    """Draws what `episode.states` holds, with the sum of `episode.rewards` above it. Returns the path.
+
+    If the episode has `times`, these are the times of its states; else there is a state for every step.
+    """
     steps = int(np.sum(np.asarray(episode.live) > 0))
     moments = np.unique(np.linspace(0, steps, min(steps + 1, MOST)).astype(int))
     earned = np.append(0.0, np.cumsum(np.asarray(episode.rewards, float)[:steps]))
-    frames = []
+    times, frames = getattr(episode, "times", np.arange(steps + 1)), []
     for moment, picture in zip(moments, task.pictures(np.asarray(episode.states, float)[moments]), strict=True):
         image = Image.new("RGB", (picture.shape[1], picture.shape[0] + 28), "white")
         image.paste(Image.fromarray(picture), (0, 28))
         pen = ImageDraw.Draw(image)
-        pen.text((4, 1), title or task.name, fill="#222222")
-        pen.text((4, 14), f"step {moment}, {earned[moment]:.1f}", fill="#222222")
+        for y, text in ((1, title or task.name), (14, f"step {times[moment]}, {earned[moment]:.1f}")):
+            pen.text((4, y), text, INK, font(10))
         frames.append(image.quantize(64, dither=Image.Dither.NONE))
 
     def fill(draft: Path) -> None:

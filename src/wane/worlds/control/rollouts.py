@@ -7,6 +7,7 @@ from the last step's solution. Both find the same solution: from one state, a st
 """
 
 import os
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib import import_module
@@ -18,6 +19,9 @@ from jaxtyping import Float, UInt8
 
 from wane.worlds.control.task import Batch, MissingExtra, Task
 
+# MuJoCo chooses how to render when it is imported, and by default it wants a screen.
+if sys.platform == "linux" and not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
+    os.environ.setdefault("MUJOCO_GL", "egl")
 try:
     mujoco: Any = import_module("mujoco")  # It has no annotations that a type checker could follow.
     from mujoco import rollout
@@ -106,7 +110,7 @@ class RolloutBatch(Batch):
     def pictures(
         cls, task: Task, states: Float[np.ndarray, "moments numbers"]
     ) -> Iterable[UInt8[np.ndarray, "height width 3"]]:
-        """Renders off-screen. MUJOCO_GL chooses how; without a screen, egl and osmesa work where they are installed."""
+        """Renders off-screen. MUJOCO_GL chooses how; without a screen it is egl, which Mesa provides."""
         return render(cls.model(), states, cls.camera())
 
     @classmethod

@@ -1,0 +1,122 @@
+"""The compiled programs of a fleet: acting, remembering and learning, each for all agents at once.
+
+The programs take the leaves of the agents' states, not the states: a state has dozens of modules, and taking it apart
+and putting it together in Python would take as long as an update does on a GPU. They are made once for a task, a
+configuration and a structure of states, whatever number of fleets there are.
+
+Step t of an agent uses keys made of fold_in(key, t): number 0 of them to act, 1 for the bandit and 2 to learn.
+"""
+
+from functools import cache, partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from wane.agents.common.networks import MLP
+from wane.agents.sac import training
+from wane.agents.sac.acting import best_action, drawn_action
+from wane.agents.sac.config import Config
+from wane.agents.sac.training import State, Terms, Variant
+from wane.types import Integer
+from wane.worlds.control import Task
+
+Leaves = tuple[Array, ...]
+"""The leaves of the states of all agents. Those of the policies come first."""
+
+
+class Programs(NamedTuple):
+    """Compiled functions of all agents."""
+
+    act: Any
+    """(leaves of the policies, keys, observations, t) → actions"""
+    remember: Any
+    """(leaves, keys, variants, pending, t) → leaves; uses up the leaves that are given"""
+    learn: Any
+    """(leaves, sums, keys, variants, pending, t) → (leaves, sums); uses up leaves and sums"""
+    n_policy: int
+    """How many of the leaves are the policies'."""
+
+
+def take_apart(states: State) -> tuple[Leaves, Any]:
+    """The leaves of states and their structure."""
+    leaves, structure = jax.tree_util.tree_flatten(states)
+    return tuple(leaves), structure
+
+
+@cache
+def make_programs(task: Task, config: Config, structure: Any) -> Programs:
+    """The programs for states of a structure. They are compiled when they are first called."""
+    whole = partial(jax.tree_util.tree_unflatten, structure)
+    policies = jax.tree_util.tree_structure(whole([0] * structure.num_leaves).params)
+
+    def act(leaves: Leaves, keys: jax.Array, observations: Array, number: Integer) -> Array:
+        actors = jax.tree_util.tree_unflatten(policies, leaves)
+        return jax.vmap(partial(_act, config, number))(keys, actors, observations)
+
+    def remember(leaves: Leaves, keys: jax.Array, variants: Any, pending: Array, number: Integer) -> Leaves:
+        states = jax.vmap(partial(_remember, config, number))(keys, variants, whole(leaves), pending)
+        return take_apart(states)[0]
+
+    def learn(
+        leaves: Leaves, sums: Terms, keys: jax.Array, variants: Any, pending: Array, number: Integer
+    ) -> tuple[Leaves, Terms]:
+        each = jax.vmap(partial(_remember_and_learn, task, config, number))
+        states, terms = each(keys, variants, whole(leaves), pending)
+        return take_apart(states)[0], Terms(*(total + term for total, term in zip(sums, terms, strict=True)))
+
+    programs = jax.jit(act), jax.jit(remember, donate_argnums=0), jax.jit(learn, donate_argnums=(0, 1))
+    return Programs(*programs, policies.num_leaves)
+
+
+def own_config(config: Config, variant: Variant | None) -> Config:
+    """The settings of one agent."""
+    return config if variant is None else variant.applied(config)
+
+
+@partial(jax.jit, static_argnums=(0, 1))
+def init_all(task: Task, config: Config, keys: jax.Array, variants: Variant | None) -> State:
+    """The first states of all agents."""
+    return jax.vmap(lambda key, variant: training.init(key, task, own_config(config, variant)))(keys, variants)
+
+
+act_best = jax.jit(jax.vmap(best_action))
+"""(policies, observations) → mean actions of all agents"""
+
+
+def _act(config: Config, number: Integer, key: jax.Array, actor: MLP, observation: Array) -> Array:
+    """An action of one agent: a uniform one at first, then one of its policy."""
+    key = jax.random.fold_in(jax.random.fold_in(key, number), 0)
+    drawn = drawn_action(actor, observation, key, config)
+    uniform = jax.random.uniform(key, drawn.shape, drawn.dtype, -1, 1)
+    return jnp.where(jnp.asarray(number) < config.random_steps, uniform, drawn)
+
+
+def _remember(
+    config: Config,
+    number: Integer,
+    key: jax.Array,
+    variant: Variant | None,
+    state: State,
+    pending: Float[Array, " numbers"],
+) -> State:
+    """The state of one agent after one more step of the task."""
+    arm_key = jax.random.fold_in(jax.random.fold_in(key, number), 1)
+    row, ended, earned = pending[:-2], pending[-2] > 0, pending[-1]
+    return training.remember(state, row, ended, earned, arm_key, own_config(config, variant))
+
+
+def _remember_and_learn(
+    task: Task,
+    config: Config,
+    number: Integer,
+    key: jax.Array,
+    variant: Variant | None,
+    state: State,
+    pending: Float[Array, " numbers"],
+) -> tuple[State, Terms]:
+    """The state of one agent after one more step of the task and one update."""
+    state = _remember(config, number, key, variant, state, pending)
+    learn_key = jax.random.fold_in(jax.random.fold_in(key, number), 2)
+    return training.learn(state, task, own_config(config, variant), learn_key)
