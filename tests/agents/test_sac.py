@@ -219,7 +219,7 @@ def test_lambda_1_is_sac_with_one_critic_and_a_further_task_bit_for_bit(together
     assert moved == [True, False]
 
 
-@pytest.mark.parametrize("kind", ["two", "one", "half"])
+@pytest.mark.parametrize("kind", ["two", pytest.param("one", marks=pytest.mark.fuzz), "half"])
 def test_all_kinds_together_are_each_of_them_alone(kind, together, batches):
     """Alone, what an agent does not have is left out of the program."""
     config = KINDS[kind].applied(TINY)
@@ -338,6 +338,7 @@ def test_test_episodes_begin_in_different_states():
     assert not set(before) & set(fleet._tests.seeds)
 
 
+@pytest.mark.fuzz
 @pytest.mark.usefixtures("quick_compilation")
 def test_train_goes_on_where_it_stopped():
     config = KINDS["bandit"].applied(TINY)
@@ -366,6 +367,7 @@ def test_policies(fleet):
     np.testing.assert_allclose(training.look(actor, x, single)[1], 2 * training.look(actor, x, TINY)[1])
 
 
+@pytest.mark.fuzz
 def test_flops_are_counted_by_the_compiler():
     """Networks with H² weights dominate: 16 passes with two critics, 10 with one, 14 with one and a λF."""
     config = dataclasses.replace(TINY, hidden=(128, 128), batch=64)

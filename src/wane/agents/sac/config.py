@@ -36,7 +36,7 @@ class Config(Checked):
     them together in the batch (the authors' code), or the range of each in all batches so far"""
     ridge: Positive = 1e-6
     """what is added to the diagonal of XᵀX / B in the regression of rewards, so that collinear features can be solved
-    for; it is a fraction of the mean of that diagonal"""
+    for; it is a fraction of the mean of that diagonal, and at least 2e-4 in 32 bits"""
     discount: Annotated[float, Range(0, 1, "a discount", below=True)] = 0.99
     """γ"""
     hidden: tuple[Count, ...] = (256, 256)

@@ -24,6 +24,9 @@ Each = Float[Array, "*batch"]
 Ends = Float[Array, " features"] | Scalar
 """One end of the ranges of all features, or of all of them together."""
 
+ROUNDING = 2000
+"""The least ridge in units of the rounding error: less would let rounding decide how collinear features share."""
+
 
 def scale(features: Phi, low: Ends, high: Ends) -> Phi:
     """(x − low) / (high − low); 0 where both are equal, as for a feature that is constant."""
@@ -34,15 +37,15 @@ def scale(features: Phi, low: Ends, high: Ends) -> Phi:
 def reward_weights(phi: Float[Array, "batch features"], reward: Float[Array, " batch"], ridge: float) -> Array:
     """w of the least squares |X w − r|², with a little ridge: w = (XᵀX/B + ε I)⁻¹ Xᵀr/B.
 
-    ε is a fraction of the mean of the diagonal of XᵀX/B: `ridge`, or as much as rounding needs, which in 32 bits is
-    about 1e-5 for 20 features. Collinear features share their weight equally then, and features that are 0 everywhere
-    get the weight 0. The paper's (XᵀX)⁻¹ Xᵀr does not exist in these cases.
+    ε is a fraction of the mean of the diagonal of XᵀX/B: `ridge`, or as much as rounding needs, which is 2e-4 in 32
+    bits. Collinear features share their weight equally then, and features that are 0 everywhere get the weight 0. The
+    paper's (XᵀX)⁻¹ Xᵀr does not exist in these cases.
     """
     size, features = phi.shape
     # A GPU would round the products to 10 bits, and the matrix could not be factored then.
     product = partial(jnp.matmul, precision=jax.lax.Precision.HIGHEST)
     limits = jnp.finfo(phi.dtype)
-    gram, share = product(phi.T, phi) / size, max(ridge, 4 * features * float(limits.eps))
+    gram, share = product(phi.T, phi) / size, max(ridge, ROUNDING * float(limits.eps))
     # A batch in which all features are constant is all zeros, and still needs a matrix that can be inverted.
     shift = jnp.maximum(share * jnp.trace(gram) / features, limits.tiny)
     factor = jax.scipy.linalg.cho_factor(gram + shift * jnp.eye(features, dtype=phi.dtype), lower=True)

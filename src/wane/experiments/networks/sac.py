@@ -148,7 +148,7 @@ EXPERIMENT = Experiment(
     differences=(
         "The paper used version 2 of the environments, which no longer exists; version 5 has a newer MuJoCo, and "
         "Hopper is paid for being healthy only if it is. Agents are evaluated every 5,000 steps, not every 1,000. "
-        "w is solved for with a ridge of 1e-6, because features may be collinear or constant in a batch. The φ_λ in "
+        "w is solved for with a ridge of 2e-4, because features may be collinear or constant in a batch. The φ_λ in "
         "both targets is that of the target network. A transition takes part in updates from one step after it was "
         "made, because the task is stepped while the networks learn. The limits [−20, 2] are those of the "
         "log-variance, as the paper says; other implementations have the same numbers for the log of the standard "
