@@ -59,7 +59,7 @@ def test_tables_claims_and_pictures(toy, tmp_path):
     np.testing.assert_array_equal(one, unit)  # They learn the same values; the λF is a further task.
     assert not np.allclose(one, curves[curves["agent"] == "0-SAC"]["greedy"])
     for record in EXPERIMENT.findings(TOY, tables):
-        assert record["verdict"] in ("holds", "fails", "not tested")
+        assert record["verdict"] in ("holds", "fails", "undecided", "not tested")
         assert record["detail"]
     EXPERIMENT.draw(TOY, tables).savefig(tmp_path / "figure.png")
     films = EXPERIMENT.films(TOY, tables)

@@ -55,11 +55,11 @@ from wane.worlds.control import Task
 COLOURS = {
     TWO: plots.INK,
     ONE: plots.GREY,
-    "0-SAC": plots.COLOURS[0.0],
-    "0.5-SAC": plots.COLOURS[0.5],
-    "1-SAC": plots.COLOURS[1.0],
-    ADAPTIVE: "#CC79A7",
-    AVERAGE: "#6A3D9A",
+    "0-SAC": plots.colour(0.0),
+    "0.5-SAC": plots.colour(0.5),
+    "1-SAC": plots.colour(1.0),
+    ADAPTIVE: "#56B4E9",
+    AVERAGE: "#117733",
 }
 
 

@@ -20,7 +20,7 @@ from wane.experiments.common import plots
 from wane.experiments.common.tables import select
 from wane.experiments.contract import Claim, Experiment, Loop, Seeded, Tables
 from wane.experiments.networks import sac
-from wane.experiments.networks.sac_claims import exceeds, learns, matches
+from wane.experiments.networks.sac_claims import earns_more, learns, matches
 from wane.experiments.networks.sac_learning import ADAPTIVE, KINDS, QUICK, SIX, TWO, Agent, learn
 from wane.settings import DISTINCT, Count, Lambda
 from wane.worlds.control import Task
@@ -104,12 +104,12 @@ EXPERIMENT = Experiment(
         Claim(
             "helps",
             "Where rewards wear off, λ-SAC earns more than SAC with two critics.",
-            exceeds(HIDDEN, ADAPTIVE, TWO),
+            earns_more(HIDDEN, ADAPTIVE, TWO),
         ),
         Claim(
             "right-lambda",
             "Where rewards wear off, a fixed λ of 0.5 earns more than a fixed λ of 1.",
-            exceeds(HIDDEN, "0.5-SAC", "1-SAC"),
+            earns_more(HIDDEN, "0.5-SAC", "1-SAC"),
         ),
         Claim(
             "told",

@@ -122,7 +122,12 @@ class RolloutBatch(Batch):
 @cache
 def model_from(path: Path) -> Any:
     """A model from an XML file, which is read once."""
-    return mujoco.MjModel.from_xml_path(str(path))
+    # Gymnasium's models use an attribute that MuJoCo warns of, in a file that it writes to the working folder.
+    mujoco.set_mju_user_warning(lambda message: None)
+    try:
+        return mujoco.MjModel.from_xml_path(str(path))
+    finally:
+        mujoco.set_mju_user_warning(None)
 
 
 def render(
