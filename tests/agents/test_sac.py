@@ -186,6 +186,7 @@ def batches():
 def together(batches):
     """All kinds after three updates, as one program."""
     arrays = Variant(*(jnp.asarray(column, float) for column in zip(*KINDS.values(), strict=True)))
+    begin = start()  # outside of the program, so that the cache of `start` holds no tracers
 
     def run(variant):
         config = variant.applied(TINY)
@@ -194,7 +195,7 @@ def together(batches):
             data, key = now
             return sac.update(state, data, TASK, config, key)
 
-        return jax.lax.scan(step, start(), (batches, jax.random.split(KEY, 3)))
+        return jax.lax.scan(step, begin, (batches, jax.random.split(KEY, 3)))
 
     return jax.jit(jax.vmap(run))(arrays)
 
