@@ -70,6 +70,11 @@ def from_description(description: Any) -> World | Task:
     """
     if isinstance(description, dict) and "task" in description:
         return control.from_description(description)
+    return world_from_description(description)
+
+
+def world_from_description(description: Any) -> World:
+    """Returns the world of a description, and raises ValueError as `from_description` does."""
     _check_keys(description, "a world", dataclasses.fields(World))
     settings = {name: _READERS[name](value, name) for name, value in description.items()}
     return World(settings.pop("map"), **settings)
@@ -78,16 +83,16 @@ def from_description(description: Any) -> World | Task:
 def from_text(source: str | Path) -> World:
     """Returns the world of a description in JSON: text, or the file of a `Path`.
 
-    Raises ValueError as `from_description` does and for text that is not JSON, and DamagedFile for such a file.
+    Raises ValueError as `world_from_description` does and for text that is not JSON, and DamagedFile for such a file.
     """
     if isinstance(source, Path):
-        return from_description(read_json(source))
+        return world_from_description(read_json(source))
     try:
         description = json.loads(source)
     except (ValueError, RecursionError) as error:
         cure = "" if source.lstrip().startswith("{") else ": to read a file, pass its pathlib.Path"
         raise ValueError(f"the description of a world is not JSON ({error}){cure}") from error
-    return from_description(description)
+    return world_from_description(description)
 
 
 def describe_depletion(depletion: Depletion) -> Description:

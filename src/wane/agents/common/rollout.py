@@ -114,7 +114,7 @@ def rollout(
     """
     begin_key, policy_key, step_key = jax.random.split(key, 3)
     position = begin(begin_key, environment, policy) if position is None else position
-    keys = None if _is_certain(environment, reset) else jax.random.split(step_key, steps)
+    keys: Any = None if _is_certain(environment, reset) else jax.random.split(step_key, steps)
     advance = _advance_and_reset if reset else _advance
     if reset and isinstance(environment, World):  # numbers for all steps at once, as drawing inside of a step is slow
         keys = jax.vmap(environment.draw_numbers)(keys)
