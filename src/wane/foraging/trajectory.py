@@ -237,7 +237,7 @@ def _labels(values: pd.Series, where: Where, nowhere: bool = False) -> pd.Series
 
     Missing and empty ones become missing, and with `nowhere` also −1. Raises ValueError with the row of any other.
     """
-    codes, found = pd.factorize(values.astype(object))
+    codes, found = pd.factorize(values if values.dtype.kind in "iu" else values.astype(object))
     blank = {"", NOWHERE, str(NOWHERE)} if nowhere else {""}
     known = [label for label in found if label not in blank]
     whole = [_whole(label) for label in known]
@@ -247,8 +247,9 @@ def _labels(values: pd.Series, where: Where, nowhere: bool = False) -> pd.Series
             i = int(np.argmax(codes == list(found).index(label)))
             raise ValueError(f"{values.name} is {label!r} in {where(i)}: give a label or a whole number")
     kept = dict(zip(known, whole if numbers else map(str, known), strict=True))
-    labels = np.array([*(kept.get(label) for label in found), None], object)[codes]
-    return pd.Series(pd.array(labels, dtype="Int64" if numbers else "string"), values.index)
+    # Few labels are converted and then repeated, which is much faster than converting all rows.
+    labels = pd.array([*(kept.get(label) for label in found), None], dtype="Int64" if numbers else "string")
+    return pd.Series(labels.take(np.where(codes < 0, len(found), codes)), values.index)
 
 
 def _whole(label: Any) -> int | None:
