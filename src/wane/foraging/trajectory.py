@@ -66,7 +66,7 @@ def read_csv(
     others = [name for name in table.columns.tolist() if name not in needed]
     table[others] = pd.read_csv(path, usecols=others, **how)[others] if others else table[others]
     table = table.rename(columns={given: name for name, given in renamed.items()})
-    return _checked(table, group_columns(by), lambda i: f"row {i + 1} of {path}")
+    return _checked(table, group_columns(by), lambda i: f"line {i + 2} of {path}")
 
 
 def _read_text(path: Path, how: Mapping[str, Any]) -> pd.DataFrame:
@@ -203,7 +203,7 @@ def _check_times(table: pd.DataFrame, number: Int[np.ndarray, " rows"], by: list
         (
             np.abs(time_steps - usual) > JITTER * usual,
             f"not one step of {usual:g} later: give a row for every step, also for those between patches (site empty, "
-            "reward 0)",
+            "reward 0), or let from_track or from_events read times that jitter or have gaps on a regular clock",
         ),
     ):
         if np.any(bad):
