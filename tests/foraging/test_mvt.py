@@ -112,7 +112,12 @@ def reference(table, lam, discount, form):
         while True:
             remaining = sum(discount**u for u in range(t + 1, int(length)))
             whole = sum(discount**u for u in range(int(length)))
-            weights = {"paper": discount ** (t + 1) * length, "literal": length, "corrected": remaining, "charnov": whole}
+            weights = {
+                "paper": discount ** (t + 1) * length,
+                "literal": length,
+                "corrected": remaining,
+                "charnov": whole,
+            }
             weight, so_far = weights[form], 0.0 if form == "charnov" else got
             goes = weight > 0 and lam * pay < (total - so_far) / weight - 1e-11
             if goes or t + 1 == len(rows):
@@ -185,11 +190,15 @@ def refilled(first=8.0, handling=0):
 
 def test_whether_patches_are_fresh_must_be_said_where_it_matters():
     table = refilled()
-    with pytest.raises(ValueError, match='site 1 is visited again: say whether every visit finds it full, patches="fresh"'):
+    with pytest.raises(
+        ValueError, match='site 1 is visited again: say whether every visit finds it full, patches="fresh"'
+    ):
         mvt(table, rewards=8.0, form="charnov")
     # 15 in 6 steps are 2.5 a step: after 8 and 4, 2 is less.
     assert mvt(table, rewards=8.0, patches="fresh", form="charnov") == [[2, False]] * 12
-    with pytest.warns(UserWarning, match='leaves at the first step in 11 of 12 stays: are patches fresh at every visit'):
+    with pytest.warns(
+        UserWarning, match="leaves at the first step in 11 of 12 stays: are patches fresh at every visit"
+    ):
         worn = mvt(table, rewards=8.0, patches="session", form="charnov")
     assert worn[1:] == [[1, False]] * 11, "counted over the session, later visits are thought to find nothing"
     with pytest.raises(ValueError, match='patches is "fresh" or "session", got \'full\''):

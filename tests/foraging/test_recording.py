@@ -22,7 +22,9 @@ def test_events_become_steps_and_visits():
     assert visits["reward"].tolist() == [4.0, 2.0, 1.0]
     assert visits["travel"].tolist()[1:] == [2.0, 2.5]
     assert visits["censored"].tolist() == [False, False, True]
-    assert recording.notes == ("subject 1, session 1: 1 rewards came while the animal was in no patch; they count for none.",)
+    assert recording.notes == (
+        "subject 1, session 1: 1 rewards came while the animal was in no patch; they count for none.",
+    )
     bouts = foraging.bouts(recording.steps, by="subject")
     assert bouts["steps"].tolist() == visits["harvests"].tolist()
     assert bouts["reward"].tolist() == visits["reward"].tolist()
@@ -42,7 +44,10 @@ def test_dates_are_counted_in_seconds():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"arrival": [1.0, 4.0, 11.0]}, "the visit in row 0 lasts until 5, but that in row 1 begins at 4: an animal is"),
+        (
+            {"arrival": [1.0, 4.0, 11.0]},
+            "the visit in row 0 lasts until 5, but that in row 1 begins at 4: an animal is",
+        ),
         ({"arrival": [-1.0, 7.0, 11.0]}, "a time is -1 in row 0: count times from the beginning"),
         ({"arrival": [1.0, 8.5, 11.0]}, "the visit in row 1 departs at 8.5, not after its arrival 8.5"),
         ({"arrival": [1.0, np.inf, 11.0]}, "time is inf in row 1"),
@@ -88,7 +93,9 @@ def test_drop_outs_are_filled_or_cut_and_told():
     t, x, y = walk(np.random.default_rng(0), jitter=0.0)
     short = (t < 1.75) | (t > 2.05)
     filled = foraging.from_track(t[short], x[short], y[short], patches=PATCHES)
-    assert filled.visits["harvests"].tolist() == foraging.from_track(t, x, y, patches=PATCHES).visits["harvests"].tolist()
+    assert (
+        filled.visits["harvests"].tolist() == foraging.from_track(t, x, y, patches=PATCHES).visits["harvests"].tolist()
+    )
     assert any("3 steps in 1 drop-outs were filled in" in note for note in filled.notes)
     lost = np.where((t > 4.45) & (t < 5.45), np.nan, x)
     cut = foraging.from_track(t, lost, y, patches=PATCHES)
@@ -111,7 +118,9 @@ def test_short_absences_are_errors_of_the_tracking_if_told_so():
 
 def test_patches_by_a_function():
     t, x, y = walk(np.random.default_rng(1))
-    by_function = foraging.from_track(t, x, y, patches=lambda x, y: np.where(np.abs(x - 2) <= 0.5, "oak", None), step=0.1)
+    by_function = foraging.from_track(
+        t, x, y, patches=lambda x, y: np.where(np.abs(x - 2) <= 0.5, "oak", None), step=0.1
+    )
     assert by_function.visits["patch"].tolist() == ["oak"]
 
 
@@ -137,7 +146,9 @@ def test_a_million_samples_take_seconds(tmp_path):
     t = np.arange(count) / 50 + rng.normal(0, 0.001, count)
     angle = 2 * np.pi * np.arange(count) / 5000
     begin = time.perf_counter()
-    recording = foraging.from_track(t, 10 * np.cos(angle), 10 * np.sin(angle), patches={"a": Circle(10, 0, 3)}, step=0.02)
+    recording = foraging.from_track(
+        t, 10 * np.cos(angle), 10 * np.sin(angle), patches={"a": Circle(10, 0, 3)}, step=0.02
+    )
     stays = foraging.bouts(recording.steps, by="subject")
     assert time.perf_counter() - begin < 10
     assert len(stays) == len(recording.visits) == 201

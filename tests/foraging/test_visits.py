@@ -79,7 +79,10 @@ def test_visits_that_reach_their_limit_are_censored():
         ({"harvests": [2, 4.5, 1, 3, 2]}, "in row 1: give a whole number"),
         ({"harvests": [2, np.inf, 1, 3, 2]}, "in row 1: give a number of harvests"),
         ({"harvests": ["2", "x", "1", "3", "2"]}, "harvests is 'x' in row 1: give a number of harvests"),
-        ({"kind": ["low", "hihg", "low", "low", "high"]}, "kind is 'hihg' in row 1, which is none of 'low', 'high': name it"),
+        (
+            {"kind": ["low", "hihg", "low", "low", "high"]},
+            "kind is 'hihg' in row 1, which is none of 'low', 'high': name it",
+        ),
         ({"environment": "moor"}, "environment is 'moor' in row 0, which is none of 'rich', 'poor'"),
     ],
 )

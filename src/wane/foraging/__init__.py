@@ -12,6 +12,7 @@ from wane.lazy import attach
 
 if TYPE_CHECKING:
     from wane.foraging import draw, figures
+    from wane.foraging.bayes import hierarchical
     from wane.foraging.charnov import (
         continuous_leaving_times,
         estimate_task,
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
         long_run_rate,
         optimal_harvests,
     )
+    from wane.foraging.choices import MapModel, Moves, fit_moves, read_moves
     from wane.foraging.comparison import Comparison, compare, cross_validate, leaving_chances
     from wane.foraging.difference import leaving_difference, summarise
     from wane.foraging.discounting import Discount, Exponential, HyperbolicDiscount, QuasiHyperbolic
@@ -38,8 +40,10 @@ if TYPE_CHECKING:
         RewardThreshold,
     )
     from wane.foraging.mvt import marginal_values, mvt_leaving_times, threshold
+    from wane.foraging.named import NAMED, named_model
     from wane.foraging.optimal import optimal_leaving_times, optimal_table
     from wane.foraging.overstay import overstaying
+    from wane.foraging.patch_curves import DepletionFit, compare_depletions, fit_depletion
     from wane.foraging.planners import Belief, CurveBelief, LinearDrop, Planner
     from wane.foraging.recording import Recording, from_events, join
     from wane.foraging.recovery import Recovery, confusion, recover, simulate
@@ -49,11 +53,13 @@ if TYPE_CHECKING:
     from wane.foraging.visits import PatchVisits, from_stays
 
 __all__ = [
+    "NAMED",
     "Belief",
     "Circle",
     "Comparison",
     "ConstantHazard",
     "CurveBelief",
+    "DepletionFit",
     "Discount",
     "Exponential",
     "Fit",
@@ -62,8 +68,10 @@ __all__ = [
     "LearnedAverage",
     "LearningModel",
     "LinearDrop",
+    "MapModel",
     "MarginalValue",
     "Model",
+    "Moves",
     "Parameter",
     "PatchVisits",
     "Planner",
@@ -75,6 +83,7 @@ __all__ = [
     "bouts",
     "check_table",
     "compare",
+    "compare_depletions",
     "confusion",
     "continuous_leaving_times",
     "cross_validate",
@@ -84,11 +93,14 @@ __all__ = [
     "estimate_task",
     "figures",
     "fit",
+    "fit_depletion",
+    "fit_moves",
     "from_events",
     "from_stays",
     "from_track",
     "gain_curve",
     "harvests_beside_optimum",
+    "hierarchical",
     "join",
     "leaving_chances",
     "leaving_difference",
@@ -96,6 +108,7 @@ __all__ = [
     "long_run_rate",
     "marginal_values",
     "mvt_leaving_times",
+    "named_model",
     "optimal_harvests",
     "optimal_leaving_times",
     "optimal_table",
@@ -103,6 +116,7 @@ __all__ = [
     "rats",
     "rats_task",
     "read_csv",
+    "read_moves",
     "recover",
     "simulate",
     "summarise",

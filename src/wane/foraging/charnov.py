@@ -60,7 +60,9 @@ def long_run_rate(task: Task, environment: Any, harvests: Mapping[Any, Real]) ->
     away = task.away[task.environments.index(environment)]
     counts = np.array([harvests[kind] for kind in task.kinds])
     if np.any((counts < 0) | (counts > task.longest)):
-        raise ValueError(f"harvests must be between 0 and {task.longest}, the length of the curves, got {counts.tolist()}")
+        raise ValueError(
+            f"harvests must be between 0 and {task.longest}, the length of the curves, got {counts.tolist()}"
+        )
     total = np.concatenate([np.zeros((len(counts), 1)), np.cumsum(task.curve, 1)], 1)
     # Between two whole numbers of harvests the gain is interpolated: a mean need not be whole.
     paid = np.array([np.interp(n, np.arange(len(row)), row) for n, row in zip(counts, total, strict=True)])
@@ -108,7 +110,18 @@ def harvests_beside_optimum(data: PatchVisits, discount: Discount | None = None)
         mean = dict(zip(group["kind"], group["observed"], strict=True))
         rates[environment] = long_run_rate(data.task, environment, mean) if known else np.nan
     result["share"] = result["environment"].map(rates) / result["best_rate"]
-    order = ["environment", "kind", "optimal", "observed", "se", "difference", "visits", "censored", "best_rate", "share"]
+    order = [
+        "environment",
+        "kind",
+        "optimal",
+        "observed",
+        "se",
+        "difference",
+        "visits",
+        "censored",
+        "best_rate",
+        "share",
+    ]
     return result[order]
 
 
@@ -152,7 +165,9 @@ def _best_time(gain: Callable[[float], float], rho: float, longest: float) -> fl
     grid = np.linspace(0.0, longest, 2001)
     value = np.array([float(gain(t)) for t in grid]) - rho * grid
     if not np.isfinite(value).all():
-        raise ValueError(f"a gain curve is {value[~np.isfinite(value)][0]} at some time up to {longest}: give finite gains")
+        raise ValueError(
+            f"a gain curve is {value[~np.isfinite(value)][0]} at some time up to {longest}: give finite gains"
+        )
     i = int(value.argmax())
     low, high = grid[max(i - 1, 0)], grid[min(i + 1, 2000)]
     found = optimize.minimize_scalar(
@@ -196,12 +211,20 @@ def estimate_task(
     for kind, group in curve.groupby("kind", sort=False):
         enough = group["visits"].to_numpy() >= fewest
         if not enough[0]:
-            raise ValueError(f"kind {kind!r} has {group['visits'].iloc[0]} visits, at least {fewest} are needed: lower fewest")
+            raise ValueError(
+                f"kind {kind!r} has {group['visits'].iloc[0]} visits, at least {fewest} are needed: lower fewest"
+            )
         rewards[kind] = group["reward"].to_numpy()[: len(enough) if enough.all() else int(np.argmin(enough))]
     visits = recording.visits
-    label = pd.Series("all", visits.index) if environments is None else mapped_labels(visits["session"], environments, "environment")
+    label = (
+        pd.Series("all", visits.index)
+        if environments is None
+        else mapped_labels(visits["session"], environments, "environment")
+    )
     travel = visits.groupby(label)["travel"].mean()
     for environment, time in travel.items():
         if np.isnan(time):
-            raise ValueError(f"environment {environment!r} has no travel from one patch to another: give it a second visit")
+            raise ValueError(
+                f"environment {environment!r} has no travel from one patch to another: give it a second visit"
+            )
     return Task(rewards, travel.to_dict(), harvest=recording.step)

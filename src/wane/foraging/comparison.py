@@ -57,7 +57,9 @@ def compare(
         raise ValueError("there is no model to compare")
     fewest = int(data.table.groupby(["subject", "environment"]).size().min())
     if blocks == 1 or not 0 <= blocks <= fewest:
-        raise ValueError(f"blocks is 0, or between 2 and {fewest}, the visits of one animal and environment, got {blocks}")
+        raise ValueError(
+            f"blocks is 0, or between 2 and {fewest}, the visits of one animal and environment, got {blocks}"
+        )
     fits = {model.name: fit(data, model, pooled=pooled, starts=starts, seed=seed) for model in models}
     rows = [_by_subject(found, cross_validate(found, blocks) if blocks else None) for found in fits.values()]
     by_subject = pd.concat(rows, ignore_index=True)
@@ -155,8 +157,8 @@ def leaving_chances(found: Fit, subject: Any = None) -> pd.DataFrame:
     """The probability of leaving at each decision that was made, as the model has it, beside the observed fraction.
 
     One row for each distinct decision: environment, kind, harvests, stays, leaves, observed, predicted. For a fit to
-    each animal, `subject` chooses one; without it the predictions are averaged over the decisions of all animals. Models
-    that learn are averaged in the same way.
+    each animal, `subject` chooses one; without it the predictions are averaged over the decisions of all animals.
+    Models that learn are averaged in the same way.
     """
     from wane.foraging.decisions import expand
 

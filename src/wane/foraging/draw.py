@@ -105,7 +105,7 @@ def _draw_stay(ax: Axes, stay: pd.Series, values: pd.DataFrame) -> None:
     still_there = [name for name, column in (("agent", "censored"), ("MVT", "mvt_censored")) if stay[column]]
     if still_there:
         _note(ax, 0.97, 0.97, f"{' and '.join(still_there)} still there\nwhen the episode ends", "top")
-    _clean(ax)
+    clean(ax)
 
 
 def _note(ax: Axes, x: float, y: float, text: str, va: Literal["top", "bottom"]) -> None:
@@ -134,25 +134,25 @@ def draw_difference(
     figure, ax = place(ax, 4.6, 3.4)
     labels = pd.unique(np.concatenate([summary[x].to_numpy() for summary in several.values()]))
     numeric = pd.api.types.is_numeric_dtype(labels)
-    place = {label: float(label) if numeric else float(i) for i, label in enumerate(labels)}
-    spacing = float(min(np.diff(np.unique(list(place.values()))), default=1.0))
+    at = {label: float(label) if numeric else float(i) for i, label in enumerate(labels)}
+    spacing = float(min(np.diff(np.unique(list(at.values()))), default=1.0))
     for i, (name, summary) in enumerate(several.items()):
         # Summaries stand a little beside each other, so that their error bars do not cover each other.
         aside = 0.08 * spacing * (i - (len(several) - 1) / 2)
         look: dict[str, Any] = dict(fmt=MARKERS[i % len(MARKERS)], color=COLOURS[i % len(COLOURS)])
-        places = [place[label] + aside for label in summary[x]]
+        places = [at[label] + aside for label in summary[x]]
         errors = summary["se"].fillna(0.0)
         ax.errorbar(places, summary["mean"], errors, label=name, ms=6, capsize=4, lw=1.5, **look)
     ax.axhline(0, color=INK, lw=1)
-    ax.set_xticks(list(place.values()), [str(label) for label in place])
+    ax.set_xticks(list(at.values()), [str(label) for label in at])
     ax.set(xlabel=x, ylabel=f"agent − MVT ({unit})", title=title or "")
-    ax.set_xlim(min(place.values()) - spacing / 2, max(place.values()) + spacing / 2)
+    ax.set_xlim(min(at.values()) - spacing / 2, max(at.values()) + spacing / 2)
     ax.margins(y=0.18)
     _note(ax, 1.0, 1.0, "stays longer ↑", "top")
     _note(ax, 1.0, 0.02, "leaves earlier ↓", "bottom")
     if len(several) > 1:
         legend_below(figure, ax, own, min(len(several), 3))
-    _clean(ax)
+    clean(ax)
     return figure
 
 
@@ -179,7 +179,7 @@ def draw_overstaying(
     ax.yaxis.set_major_formatter("{x:g}")
     ax.minorticks_off()
     legend_below(figure, ax, own, 3)
-    _clean(ax)
+    clean(ax)
     return figure
 
 
@@ -199,7 +199,7 @@ def legend_below(figure: Figure, ax: Axes, own: bool, columns: int) -> None:
         ax.legend(frameon=False, fontsize=8)
 
 
-def _clean(ax: Axes) -> None:
+def clean(ax: Axes) -> None:
     """No frame at the top and right, faint lines behind the data."""
     ax.spines[["top", "right"]].set_visible(False)
     ax.spines[["left", "bottom"]].set_color(GREY)

@@ -1,8 +1,8 @@
 """Kernels and policies as an animal shows them, for everything in `wane.exact`.
 
-    >>> kernel = empirical_kernel([[0, 1, 0, 1, 1]], 2)
-    >>> kernel.tolist()
-    [[0.0, 1.0], [0.5, 0.5]]
+>>> kernel = empirical_kernel([[0, 1, 0, 1, 1]], 2)
+>>> kernel.tolist()
+[[0.0, 1.0], [0.5, 0.5]]
 """
 
 from collections.abc import Sequence
@@ -42,7 +42,9 @@ def empirical_policy(
         place = _checked(places, n_states, f"sequence {number} of states", "state")
         move = _checked(moves, n_actions, f"sequence {number} of actions", "action")
         if len(place) - len(move) not in (0, 1):
-            raise ValueError(f"sequence {number} has {len(place)} states and {len(move)} actions: give one action a step")
+            raise ValueError(
+                f"sequence {number} has {len(place)} states and {len(move)} actions: give one action a step"
+            )
         np.add.at(counts, (place[: len(move)], move), 1.0)
     counts[counts.sum(1) == 0] = 1.0
     return counts / counts.sum(1, keepdims=True)

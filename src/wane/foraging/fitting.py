@@ -106,7 +106,9 @@ def fit(
         subjects = [EVERYONE] if pooled else data.subjects
         estimates = _estimates(subjects, parameters, np.asarray(best.z), ends, identified)
     decisions = np.asarray(batch.counts.stays + batch.counts.leaves).sum((1, 2))
-    likelihoods = describe_likelihoods(subjects, -np.asarray(best.value), decisions, len(parameters)).assign(agree=agree)
+    likelihoods = describe_likelihoods(subjects, -np.asarray(best.value), decisions, len(parameters)).assign(
+        agree=agree
+    )
     return Fit(model, data, pooled, estimates, likelihoods, np.asarray(best.z))
 
 
@@ -119,11 +121,17 @@ def check_fittable(data: PatchVisits, model: Model) -> None:
         )
     for subject, group in data.table.groupby("subject", sort=False):
         if len(group) < 2:
-            raise ValueError(f"subject {subject!r} has one visit only: a model needs several; drop the subject or pool more data")
+            raise ValueError(
+                f"subject {subject!r} has one visit only: a model needs several; drop the subject or pool more data"
+            )
         if group["censored"].all():
-            raise ValueError(f"subject {subject!r} never left a patch of its own will: nothing tells when it would have left")
+            raise ValueError(
+                f"subject {subject!r} never left a patch of its own will: nothing tells when it would have left"
+            )
         if (group["harvests"] - group["censored"]).sum() == len(group):
-            raise ValueError(f"subject {subject!r} left every patch after its first harvest: nothing tells when it stays")
+            raise ValueError(
+                f"subject {subject!r} left every patch after its first harvest: nothing tells when it stays"
+            )
 
 
 def make_batch(prepared: Prepared, pooled: bool, learns: bool) -> Batch:
@@ -162,7 +170,9 @@ def solve(model: Model, task: Task, batch: Batch, starts: int, seed: int) -> tup
     best = jnp.argmin(value, axis=1)
     chosen = jax.tree_util.tree_map(lambda a: a[jnp.arange(len(best)), best], found)
     if not np.isfinite(np.asarray(chosen.value)).all():
-        raise ValueError(f"{model.name} gives no finite likelihood from any start: check its parameters' typical values")
+        raise ValueError(
+            f"{model.name} gives no finite likelihood from any start: check its parameters' typical values"
+        )
     agree = np.mean(np.asarray(value) < np.asarray(chosen.value)[:, None] + 1e-3, axis=1)
     return chosen, agree
 
@@ -189,7 +199,9 @@ def _search(
 
 
 @partial(jax.jit, static_argnums=(0, 1))
-def _profiles(model: Model, names: tuple[Parameter, ...], batch: Batch, task: TaskArrays, best: Minimum, rise: Any) -> Array:
+def _profiles(
+    model: Model, names: tuple[Parameter, ...], batch: Batch, task: TaskArrays, best: Minimum, rise: Any
+) -> Array:
     """The ends of all profile intervals: (data sets, parameters, 2)."""
 
     def one(each: Batch, found: Minimum) -> Array:
@@ -223,7 +235,9 @@ def _intervals(
     return ends, np.isfinite(ends).all(-1) & (np.abs(z) < LARGEST - 1e-6)
 
 
-def _inverse(hessian: Float[np.ndarray, "sets parameters parameters"]) -> Float[np.ndarray, "sets parameters parameters"]:
+def _inverse(
+    hessian: Float[np.ndarray, "sets parameters parameters"],
+) -> Float[np.ndarray, "sets parameters parameters"]:
     """The inverse Hessians; infinite variances where a Hessian is not positive definite."""
     found = np.full(hessian.shape, np.inf)
     for i, matrix in enumerate(hessian):
@@ -247,7 +261,9 @@ def _estimates(
         for i, parameter in enumerate(parameters):
             value, low, high = (float(parameter.value(jnp.asarray(x))) for x in (z[s, i], *ends[s, i]))
             known = bool(identified[s, i])
-            rows.append(dict(subject=subject, parameter=parameter.name, value=value, low=low, high=high, identified=known))
+            rows.append(
+                dict(subject=subject, parameter=parameter.name, value=value, low=low, high=high, identified=known)
+            )
     return pd.DataFrame(rows)
 
 

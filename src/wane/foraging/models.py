@@ -178,7 +178,9 @@ class MarginalValue(Model):
         return [inverse_temperature(task)] + [stay_bias(task)] * self.bias
 
     def leaving(self, params: Params, decisions: Decisions, task: TaskArrays) -> Logits:
-        rate = jax.vmap(lambda away: best_rate(task.curve, task.weights, task.harvest, away, 0.0))(jnp.asarray(task.away))
+        rate = jax.vmap(lambda away: best_rate(task.curve, task.weights, task.harvest, away, 0.0))(
+            jnp.asarray(task.away)
+        )
         bias = params.get("bias", 0.0)
         return params["slope"] * (rate[decisions.environment] * task.harvest - bias - decisions.next_reward)
 
@@ -194,7 +196,8 @@ class LearnedAverage(LearningModel):
     """The theorem with an average rate that is learned, as Constantino and Daw (2015) have it.
 
     After a time t with reward r the animal moves its rate ρ by 1 − (1 − learning)^t towards r / t; the time on the way
-    brings nothing. It starts from the best rate, averaged over environments. Log-odds slope · (ρh − bias − next reward).
+    brings nothing. It starts from the best rate, averaged over environments. The log-odds of leaving are
+    slope · (ρh − bias − next reward).
     """
 
     bias: bool = True
@@ -208,7 +211,9 @@ class LearnedAverage(LearningModel):
         return [inverse_temperature(task), learning] + [stay_bias(task)] * self.bias
 
     def start(self, params: Params, task: TaskArrays) -> Average:
-        rate = jax.vmap(lambda away: best_rate(task.curve, task.weights, task.harvest, away, 0.0))(jnp.asarray(task.away))
+        rate = jax.vmap(lambda away: best_rate(task.curve, task.weights, task.harvest, away, 0.0))(
+            jnp.asarray(task.away)
+        )
         return Average(jnp.mean(rate))
 
     def step(self, params: Params, known: Average, decision: Decisions, task: TaskArrays) -> tuple[Average, Any]:

@@ -114,8 +114,9 @@ def mvt_leaving_times(
     - `handling`: steps at the beginning of every stay at which the rule does not leave, because prey is searched or
       handled and nothing is paid yet.
 
-    Warns if the rule leaves at the first step in most stays, which data of animals hardly ever mean. Returns the `bouts` with three more columns: `mvt` (a time), `mvt_steps`, and `mvt_censored` (the rule would stay to
-    the end of the episode).
+    Warns if the rule leaves at the first step in most stays, which data of animals hardly ever mean. Returns the
+    `bouts` with three more columns: `mvt` (a time), `mvt_steps`, and `mvt_censored` (the rule would stay to the end of
+    the episode).
     """
     table = check_table(table, by=by)
     rule = _make_rule(table, lam, discount, horizon, average, rewards, by, form, patches, handling)
@@ -275,7 +276,7 @@ def _make_rule(
     again = steps.visits[stays.arrival] > 1
     if patches is None and again.any() and not curves.forgets:
         raise ValueError(
-            f"site {table['site'].iloc[stays.arrival[int(again.argmax())]]!r} is visited again: say whether every visit "
+            f"site {labels.tolist()[site[int(again.argmax())]]!r} is visited again: say whether every visit "
             'finds it full, patches="fresh", or as it was left, patches="session"'
         )
     return _Rule(steps, stays, site, curves, discount, form, time_step(table, by), handling)

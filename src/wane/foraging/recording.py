@@ -56,7 +56,9 @@ class Recording:
         task's harvest does not take one step.
         """
         if not np.isclose(float(task.harvest), self.step, rtol=1e-6):
-            raise ValueError(f"a harvest of the task takes {task.harvest} but a step takes {self.step:g}: make them equal")
+            raise ValueError(
+                f"a harvest of the task takes {task.harvest} but a step takes {self.step:g}: make them equal"
+            )
         table = self.visits.copy()
         for name, column, given, labels in (
             ("kind", "patch", kinds, task.kinds),
@@ -153,7 +155,9 @@ def _read_times(
     numbers = as_seconds(moments.rename("time").infer_objects(), lambda i: names[i])
     if (numbers < 0).any():
         i = int((numbers < 0).argmax())
-        raise ValueError(f"a time is {numbers[i]:g} in {names[i]}: count times from the beginning, so that none is negative")
+        raise ValueError(
+            f"a time is {numbers[i]:g} in {names[i]}: count times from the beginning, so that none is negative"
+        )
     departure = np.full(len(table), np.nan)
     departure[ended] = numbers[len(table) : len(rows)]
     table = table.assign(arrival=numbers[: len(table)], departure=departure, row=np.arange(len(table)))
@@ -167,7 +171,7 @@ def _read_times(
 def _record(table: pd.DataFrame, prey: pd.DataFrame, step: float, end: float | None, where: Where) -> Recording:
     """The recording of tables whose times are numbers."""
     parts, found, notes = [], [], []
-    rewards = {key: group for key, group in prey.groupby(KEYS, sort=False)}
+    rewards = dict(iter(prey.groupby(KEYS, sort=False)))
     nothing = prey.iloc[:0]
     for key, group in table.groupby(KEYS, sort=False):
         group = group.sort_values("arrival", kind="stable").reset_index(drop=True)
@@ -185,7 +189,9 @@ def _check_visits(group: pd.DataFrame, paid: pd.DataFrame, end: float | None, wh
     """When the session ends. Raises ValueError for visits that end before they begin, or that overlap."""
     arrival, departure, row = (group[name].to_numpy() for name in ("arrival", "departure", "row"))
     for i in np.flatnonzero(departure <= arrival):
-        raise ValueError(f"the visit in {where(int(row[i]))} departs at {departure[i]:g}, not after its arrival {arrival[i]:g}")
+        raise ValueError(
+            f"the visit in {where(int(row[i]))} departs at {departure[i]:g}, not after its arrival {arrival[i]:g}"
+        )
     for i in range(len(group) - 1):
         if np.isnan(departure[i]) or departure[i] > arrival[i + 1]:
             until = "has no departure" if np.isnan(departure[i]) else f"lasts until {departure[i]:g}"
@@ -223,9 +229,7 @@ def _cut(group: pd.DataFrame, paid: pd.DataFrame, step: float, last: float, key:
     )
 
 
-def describe_visits(
-    group: pd.DataFrame, paid: pd.DataFrame, step: float, key: Any
-) -> tuple[pd.DataFrame, list[str]]:
+def describe_visits(group: pd.DataFrame, paid: pd.DataFrame, step: float, key: Any) -> tuple[pd.DataFrame, list[str]]:
     """The visits of one session with their durations and rewards, and notes on what does not fit."""
     arrival, departure = group["arrival"].to_numpy(float), group["departure"].to_numpy(float)
     time, amount = paid["time"].to_numpy(float), paid["amount"].to_numpy(float)
@@ -235,7 +239,9 @@ def describe_visits(
     notes = []
     who = f"subject {key[0]!r}, session {key[1]!r}"
     if (~inside).any():
-        notes.append(f"{who}: {int((~inside).sum())} rewards came while the animal was in no patch; they count for none.")
+        notes.append(
+            f"{who}: {int((~inside).sum())} rewards came while the animal was in no patch; they count for none."
+        )
     if (steps < 1).any():
         notes.append(f"{who}: {int((steps < 1).sum())} visits last less than half a step; they count as one harvest.")
     return pd.DataFrame(
@@ -252,4 +258,3 @@ def describe_visits(
             "censored": group["censored"].to_numpy(bool),
         }
     ), notes
-

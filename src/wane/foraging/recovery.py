@@ -143,7 +143,7 @@ class Recovery:
     """One row for each simulated animal and parameter: true, value, low, high, identified, covered."""
 
     def coverage(self) -> pd.DataFrame:
-        """For each parameter: the share of intervals that cover the truth, its standard error, and how many were fitted.
+        """For each parameter: the share of intervals that cover the truth, its standard error, and the number of fits.
 
         Fits in which a parameter is not identified have no interval. They are counted in `identified`, and they are
         left out of `coverage`, which is missing where no fit has an interval.
@@ -192,7 +192,10 @@ def recover(
     table = found.estimates.assign(animal=found.estimates["subject"].map(animal))
     table["true"] = [values[a][p] for a, p in zip(table["animal"], table["parameter"], strict=True)]
     # Profile intervals may have one open end, which covers everything on its side.
-    below, above = table["low"].isna() | (table["low"] <= table["true"]), table["high"].isna() | (table["high"] >= table["true"])
+    below, above = (
+        table["low"].isna() | (table["low"] <= table["true"]),
+        table["high"].isna() | (table["high"] >= table["true"]),
+    )
     table["covered"] = below & above & table["identified"]
     return Recovery(model, table)
 
@@ -220,7 +223,9 @@ def confusion(
         own = (params or {}).get(model.name)
         truth = fit(like, model, starts=starts, seed=seed, intervals="none") if own is None else own
         animals = simulate(model, like, truth, copies=copies, seed=seed + number)
-        scores = [fit(animals, each, starts=starts, seed=seed, intervals="none").likelihoods[criterion] for each in models]
+        scores = [
+            fit(animals, each, starts=starts, seed=seed, intervals="none").likelihoods[criterion] for each in models
+        ]
         chosen = np.argmin(np.stack([each.to_numpy() for each in scores]), axis=0)
         rows[model.name] = np.bincount(chosen, minlength=len(models)) / len(chosen)
     return pd.DataFrame.from_dict(rows, orient="index", columns=names)

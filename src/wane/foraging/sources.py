@@ -30,7 +30,9 @@ def read_table(source: Source, separator: str = ",") -> tuple[pd.DataFrame, Wher
         if not path.is_file():
             raise ValueError(f"there is no file {path}: give the path of a CSV file, or a table")
         try:
-            table = pd.read_csv(path, sep=separator, skipinitialspace=True, encoding="utf-8-sig", skip_blank_lines=False)
+            table = pd.read_csv(
+                path, sep=separator, skipinitialspace=True, encoding="utf-8-sig", skip_blank_lines=False
+            )
         except (pd.errors.EmptyDataError, pd.errors.ParserError, UnicodeDecodeError) as error:
             raise ValueError(f"{path} is not a table of values with {separator!r} between them: {error}") from error
         if len(table.columns) == 1 and any(mark in str(table.columns[0]) for mark in ";,\t"):
@@ -52,7 +54,9 @@ def as_pandas(source: Source) -> pd.DataFrame:
         return pd.DataFrame({name: source[name].to_list() for name in source.columns})
     if type(source).__module__.startswith("pynapple"):
         return _from_pynapple(source, kind)
-    raise TypeError(f"a {kind} is no table: give a pandas or polars DataFrame, a pynapple object or the path of a CSV file")
+    raise TypeError(
+        f"a {kind} is no table: give a pandas or polars DataFrame, a pynapple object or the path of a CSV file"
+    )
 
 
 def _from_pynapple(source: Any, kind: str) -> pd.DataFrame:

@@ -84,13 +84,18 @@ class Task:
 
     @classmethod
     def depleting(
-        cls, first: Mapping[Any, Real], depletion: Diminishing, travel: Mapping[Any, Real], longest: int, **settings: Any
+        cls,
+        first: Mapping[Any, Real],
+        depletion: Diminishing,
+        travel: Mapping[Any, Real],
+        longest: int,
+        **settings: Any,
     ) -> "Task":
         """Patches that pay `first` at the first harvest and wear off along a curve over harvests, up to `longest`.
 
-            >>> from wane import Geometric
-            >>> Task.depleting({"oak": 8}, Geometric(0.5), {"wood": 3.0}, longest=4).rewards["oak"].tolist()
-            [8.0, 4.0, 2.0, 1.0]
+        >>> from wane import Geometric
+        >>> Task.depleting({"oak": 8}, Geometric(0.5), {"wood": 3.0}, longest=4).rewards["oak"].tolist()
+        [8.0, 4.0, 2.0, 1.0]
         """
         worth = np.asarray(depletion.worth(np.arange(longest)), float)
         return cls({kind: value * worth for kind, value in first.items()}, travel, **settings)

@@ -117,8 +117,8 @@ def _read_samples(
     for i in np.flatnonzero(np.diff(seconds) <= 0)[:1]:
         what = "the same time as" if seconds[i] == seconds[i + 1] else "a later time than"
         raise ValueError(
-            f"{where(int(i))} has {what} {where(int(i) + 1)} ({seconds[i]:g} and {seconds[i + 1]:g}): sort the track by "
-            "time, keep one row for each time, and give every animal and session a call of its own"
+            f"{where(int(i))} has {what} {where(int(i) + 1)} ({seconds[i]:g} and {seconds[i + 1]:g}): sort the track "
+            "by time, keep one row for each time, and give every animal and session a call of its own"
         )
     place = np.stack([pd.to_numeric(table[name], errors="coerce").to_numpy(float) for name in ("x", "y")])
     for name, column in zip(("x", "y"), place, strict=True):
@@ -199,9 +199,13 @@ def _fill_in(site: Steps, clock: Clock, fill: int) -> tuple[Steps, Bool[np.ndarr
     notes = []
     if (~long).any():
         filled = int((end - begin)[~long].sum())
-        notes.append(f"{filled} steps in {int((~long).sum())} drop-outs were filled in with the last patch that was seen.")
+        notes.append(
+            f"{filled} steps in {int((~long).sum())} drop-outs were filled in with the last patch that was seen."
+        )
     if long.any():
-        notes.append(f"{int((~kept).sum())} steps in {int(long.sum())} drop-outs of more than {fill} steps are left out.")
+        notes.append(
+            f"{int((~kept).sum())} steps in {int(long.sum())} drop-outs of more than {fill} steps are left out."
+        )
     return site, kept, notes
 
 
@@ -284,7 +288,10 @@ def _to_recording(
     )
     first = np.isin(stays.arrival, np.flatnonzero(np.diff(part, prepend=-1)))
     if first.any():
-        notes = [*notes, f"{int(first.sum())} visits had begun when the recording began; their length is a lower bound."]
+        notes = [
+            *notes,
+            f"{int(first.sum())} visits had begun when the recording began; their length is a lower bound.",
+        ]
     visits, more = describe_visits(group, paid, length, (subject, ""))
     visits["session"] = [names[i] for i in part[stays.arrival]]
     visits["travel"] = visits["travel"].where(~visits["session"].ne(visits["session"].shift()))

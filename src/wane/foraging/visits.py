@@ -145,7 +145,9 @@ def _counts(values: pd.Series, where: Where) -> pd.Series:
     bad = (numbers < 1) | (numbers != np.floor(numbers)) | (numbers > 1e6)
     if bad.any():
         i = int(bad.argmax())
-        raise ValueError(f"{values.name} is {shown(values, i)} in {where(i)}: give a whole number of harvests, 1 or more")
+        raise ValueError(
+            f"{values.name} is {shown(values, i)} in {where(i)}: give a whole number of harvests, 1 or more"
+        )
     return pd.Series(numbers.astype(int), values.index)
 
 
@@ -179,7 +181,9 @@ def _check_subjects(given: pd.Series, wanted: Sequence[Any] | None) -> None:
             raise ValueError(f"subject {name!r} has no visits, there are {', '.join(map(repr, found))}: leave it out")
     for name in found:
         if name not in wanted:
-            raise ValueError(f"subject {name!r} is in the table but not in subjects: name it, or drop its rows yourself")
+            raise ValueError(
+                f"subject {name!r} is in the table but not in subjects: name it, or drop its rows yourself"
+            )
 
 
 def _rewards(table: pd.DataFrame, task: Task, patches: Patches) -> RewardTable:
@@ -189,7 +193,9 @@ def _rewards(table: pd.DataFrame, task: Task, patches: Patches) -> RewardTable:
     curve = np.pad(task.curve, ((0, 0), (0, length - task.longest)))
     if isinstance(patches, str):
         if patches not in ("fresh", "session"):
-            raise ValueError(f'patches is "fresh", "session" or a Depletion such as wane.EligibilityTrace, got {patches!r}')
+            raise ValueError(
+                f'patches is "fresh", "session" or a Depletion such as wane.EligibilityTrace, got {patches!r}'
+            )
         if patches == "fresh":
             return curve[kind]
     if "patch" not in table:
