@@ -61,7 +61,11 @@ bench: $(VENV)/.bench
 	@$(BIN)/python benchmarks/forward_backward.py
 	@$(BIN)/python benchmarks/features.py
 	@$(BIN)/python benchmarks/a2c.py
+<<<<<<< HEAD
 	@$(BIN)/python benchmarks/explorer.py
+=======
+	@$(BIN)/python benchmarks/fit.py
+>>>>>>> 197398d (Foraging: tutorial, benchmark, changelog)
 
 ifdef PYTHON
 ifneq ($(shell cat $(VENV)/.python 2>/dev/null),$(PYTHON))

@@ -5,8 +5,10 @@ distinct decision once, with the numbers of times that it was followed by stayin
 of eight rats are 82 distinct ones. Models that learn see all decisions in their order.
 """
 
+from collections.abc import Hashable
 from typing import Any, NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -18,13 +20,15 @@ from wane.foraging.visits import PatchVisits
 from wane.types import AnyArray, Scalar
 
 
-class TaskArrays(NamedTuple):
+class TaskArrays(eqx.Module):
     """A task as arrays, as models see it."""
 
     curve: Float[AnyArray, "kinds harvests"]
     weights: Float[AnyArray, " kinds"]
     away: Float[AnyArray, " environments"]
     harvest: Scalar
+    environments: tuple[Hashable, ...] = eqx.field(static=True, default=())
+    """The labels of the environments."""
 
 
 class Decisions(NamedTuple):
@@ -65,7 +69,8 @@ class Prepared(NamedTuple):
 def task_arrays(task: Task) -> TaskArrays:
     """The task as arrays. A zero ends every curve, because nothing is paid after its end."""
     curve = np.pad(task.curve, ((0, 0), (0, 1)))
-    return TaskArrays(jnp.asarray(curve), jnp.asarray(task.weights), jnp.asarray(task.away), float(task.harvest))
+    arrays = (jnp.asarray(each) for each in (curve, task.weights, task.away))
+    return TaskArrays(*arrays, float(task.harvest), tuple(task.environments))
 
 
 def expand(data: PatchVisits) -> pd.DataFrame:

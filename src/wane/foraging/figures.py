@@ -26,10 +26,11 @@ def draw_harvests(data: PatchVisits, discount: Discount | None = None, *, ax: Ax
     figure, ax = place(ax, 5.4, 3.6)
     table = harvests_beside_optimum(data, discount)
     free = data.table[~data.table["censored"]]
-    means = free.groupby(["environment", "kind", "subject"], sort=False)["harvests"].mean()
+    means = free.groupby(["environment", "kind", "subject"])["harvests"].mean()
+    by_condition = {key: rows.to_numpy() for key, rows in means.groupby(level=["environment", "kind"])}
     for i, row in enumerate(table.itertuples()):
         if pd.notna(row.observed):
-            own = means[row.environment, row.kind].to_numpy()
+            own = by_condition[row.environment, row.kind]
             at = i + np.linspace(-0.16, 0.16, len(own)) if len(own) > 1 else np.array([float(i)])
             ax.plot(at, own, "o", ms=4, color=COLOURS[0], alpha=0.6, label="each animal" if i == 0 else None)
             ax.plot([i - 0.3, i + 0.3], [row.observed] * 2, color=COLOURS[0], lw=2, label="mean" if i == 0 else None)

@@ -155,8 +155,8 @@ class RewardThreshold(Model):
         return [inverse_temperature(task), *levels]
 
     def leaving(self, params: Params, decisions: Decisions, task: TaskArrays) -> Logits:
-        slope, *levels = params.values()
-        return slope * (jnp.stack(levels)[decisions.environment] - decisions.next_reward)
+        levels = jnp.stack([params[f"threshold_{name}"] for name in task.environments])
+        return params["slope"] * (levels[decisions.environment] - decisions.next_reward)
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ overly large λ may lead to overstaying in depleted patches") does not tell apar
 """
 
 import abc
+import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -181,4 +182,4 @@ class Planner(Model):
         if self.belief is None:
             return task
         curve = self.belief.expected(value, jnp.asarray(task.curve)[:, :1], 1, jnp.arange(self.ahead))
-        return task._replace(curve=curve)
+        return dataclasses.replace(task, curve=curve)

@@ -232,7 +232,8 @@ EXPERIMENT = Experiment(
     source="beyond the paper",
     summary="Eight rats (Kane et al. 2019) stay longer in patches than the marginal value theorem says. The paper "
     "suggests that overstaying may come from a belief that patches wear off more slowly than they do. The task is "
-    "solved exactly under such beliefs, and they are compared with a bias to stay, a learned average and a discounted future.",
+    "solved exactly under such beliefs, and they are compared with a bias to stay, a learned average and a discounted "
+    "future.",
     quick=Rats(),
     paper=Rats(starts=8, blocks=5),
     fixed=fixed,
