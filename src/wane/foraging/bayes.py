@@ -9,11 +9,13 @@ So animals with little data lean on the others, and the population has an estima
 `InferenceData`: everything that ArviZ draws and computes works on it.
 """
 
+from importlib import import_module
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pandas as pd
 from jaxtyping import Array, Float
 
 from wane.foraging.decisions import Counts, Decisions, TaskArrays, prepare, task_arrays
@@ -40,9 +42,8 @@ def hierarchical(
     those that were observed. Raises ImportError if NumPyro or ArviZ is not installed, and ValueError as `fit` does.
     """
     try:
-        import arviz
-        import numpyro
-        from numpyro.infer import MCMC, NUTS, init_to_value
+        arviz, numpyro = import_module("arviz"), import_module("numpyro")
+        infer = import_module("numpyro.infer")
     except ImportError as error:
         raise ImportError(f'hierarchical needs NumPyro and ArviZ ({error}): pip install "wane[fit]"') from error
     check_fittable(data, model)
@@ -61,8 +62,8 @@ def hierarchical(
             "spread": jnp.full(len(names), 0.3),
             "offset": jnp.zeros((len(data.subjects), len(names))),
         }
-        kernel = NUTS(program, init_strategy=init_to_value(values=start))
-        chain = MCMC(
+        kernel = infer.NUTS(program, init_strategy=infer.init_to_value(values=start))
+        chain = infer.MCMC(
             kernel,
             num_warmup=warmup,
             num_samples=draws,
@@ -144,8 +145,6 @@ def _predict(
     for number, (_, own) in enumerate(data.by_subject()):
         params = {name: float(value[number]) for name, value in values.items()}
         tables.append(simulate(model, own, params, seed=seed + number).table)
-    import pandas as pd
-
     return _mean_of(pd.concat(tables), data)
 
 

@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Array, Float
 
-from wane.foraging.decisions import Counts, Decisions, TaskArrays, prepare, task_arrays
+from wane.foraging.decisions import Counts, Decisions, TaskArrays, expand, prepare, task_arrays
 from wane.foraging.fitting import Batch, Fit, batch_axes, fit, objective
 from wane.foraging.models import Model, Parameter
 from wane.foraging.newton import minimise
@@ -125,11 +125,18 @@ def _by_subject(found: Fit, held: Float[np.ndarray, "subjects blocks"] | None) -
     """The likelihoods of one model. `units` holds the parts of `held_out` whose differences are independent."""
     rows = found.likelihoods.assign(model=found.model.name).drop(columns="agree")
     if held is None:
-        return rows.assign(held_out=np.nan, units=[[np.nan]] * len(rows))
+        return _with_units(rows, np.nan, [[np.nan]] * len(rows))
     if found.pooled:
         units = held.sum(1) if len(held) > 1 else held[0]
-        return rows.assign(held_out=held.sum(), units=[units.tolist()])
-    return rows.assign(held_out=held.sum(1), units=[[x] for x in held.sum(1)] if len(held) > 1 else [held[0].tolist()])
+        return _with_units(rows, held.sum(), [units.tolist()])
+    return _with_units(rows, held.sum(1), [[x] for x in held.sum(1)] if len(held) > 1 else [held[0].tolist()])
+
+
+def _with_units(rows: pd.DataFrame, held_out: Any, units: list[list[float]]) -> pd.DataFrame:
+    """The rows with what was held out, in sum and in independent parts."""
+    rows = rows.assign(held_out=held_out)
+    rows["units"] = pd.Series(units, rows.index, dtype=object)
+    return rows
 
 
 def _summarise(by_subject: pd.DataFrame, fits: dict[str, Fit]) -> pd.DataFrame:
@@ -160,21 +167,17 @@ def leaving_chances(found: Fit, subject: Any = None) -> pd.DataFrame:
     each animal, `subject` chooses one; without it the predictions are averaged over the decisions of all animals.
     Models that learn are averaged in the same way.
     """
-    from wane.foraging.decisions import expand
-
     data, model = found.data, found.model
     rows = expand(data)
     with jax.enable_x64(True):
         decisions, _ = prepare(data, True)
         task = task_arrays(data.task)
         z = np.broadcast_to(found.z, (len(data.subjects), found.z.shape[1]))
-        logits = [
-            np.asarray(model.leaving(_named(model, data, z[s]), Decisions(*(a[s] for a in decisions)), task))
-            for s in range(len(z))
-        ]
+        values = [_named(model, data, each) for each in z]
+        stacked = {name: jnp.stack([each[name] for each in values]) for name in values[0]}
+        logits = np.asarray(_leaving(model, stacked, decisions, task))
     place = rows.groupby("subject").cumcount().to_numpy()
-    chosen = np.array([logits[s][i] for s, i in zip(rows["subject"], place, strict=True)])
-    rows["predicted"] = 1 / (1 + np.exp(-chosen))
+    rows["predicted"] = 1 / (1 + np.exp(-logits[rows["subject"].to_numpy(), place]))
     if subject is not None:
         rows = rows[rows["subject"] == data.subjects.index(subject)]
     rows = rows[rows["stays"] + rows["leaves"] > 0]
@@ -184,6 +187,12 @@ def leaving_chances(found: Fit, subject: Any = None) -> pd.DataFrame:
     table["environment"] = [data.task.environments[i] for i in table["environment"]]
     table["kind"] = [data.task.kinds[i] for i in table["kind"]]
     return table
+
+
+@partial(jax.jit, static_argnums=0)
+def _leaving(model: Model, params: dict[str, Array], decisions: Decisions, task: TaskArrays) -> Array:
+    """The log-odds of every animal: (subjects, decisions)."""
+    return jax.vmap(lambda own, each: model.leaving(own, each, task))(params, decisions)
 
 
 def _named(model: Model, data: PatchVisits, z: Float[np.ndarray, " parameters"]) -> dict[str, Any]:

@@ -69,8 +69,8 @@ class Prepared(NamedTuple):
 def task_arrays(task: Task) -> TaskArrays:
     """The task as arrays. A zero ends every curve, because nothing is paid after its end."""
     curve = np.pad(task.curve, ((0, 0), (0, 1)))
-    arrays = (jnp.asarray(each) for each in (curve, task.weights, task.away))
-    return TaskArrays(*arrays, float(task.harvest), tuple(task.environments))
+    curve, weights, away = (jnp.asarray(each) for each in (curve, task.weights, task.away))
+    return TaskArrays(curve, weights, away, float(task.harvest), tuple(task.environments))
 
 
 def expand(data: PatchVisits) -> pd.DataFrame:

@@ -27,15 +27,16 @@ def draw_harvests(data: PatchVisits, discount: Discount | None = None, *, ax: Ax
     table = harvests_beside_optimum(data, discount)
     free = data.table[~data.table["censored"]]
     means = free.groupby(["environment", "kind", "subject"])["harvests"].mean()
-    by_condition = {key: rows.to_numpy() for key, rows in means.groupby(level=["environment", "kind"])}
-    for i, row in enumerate(table.itertuples()):
-        if pd.notna(row.observed):
-            own = by_condition[row.environment, row.kind]
+    by_condition: dict[Any, Any] = {key: rows.to_numpy() for key, rows in means.groupby(level=["environment", "kind"])}
+    conditions: list[list[Any]] = table[["environment", "kind", "observed", "optimal"]].values.tolist()
+    for i, (environment, kind, observed, optimal) in enumerate(conditions):
+        if (environment, kind) in by_condition:
+            own = by_condition[environment, kind]
             at = i + np.linspace(-0.16, 0.16, len(own)) if len(own) > 1 else np.array([float(i)])
             ax.plot(at, own, "o", ms=4, color=COLOURS[0], alpha=0.6, label="each animal" if i == 0 else None)
-            ax.plot([i - 0.3, i + 0.3], [row.observed] * 2, color=COLOURS[0], lw=2, label="mean" if i == 0 else None)
-        ax.plot([i - 0.3, i + 0.3], [row.optimal] * 2, color=INK, lw=2, ls=":", label="optimum" if i == 0 else None)
-    ax.set_xticks(range(len(table)), [f"{row.kind}\n{row.environment}" for row in table.itertuples()])
+            ax.plot([i - 0.3, i + 0.3], [float(observed)] * 2, color=COLOURS[0], lw=2, label="mean" if i == 0 else None)
+        ax.plot([i - 0.3, i + 0.3], [float(optimal)] * 2, color=INK, lw=2, ls=":", label="optimum" if i == 0 else None)
+    ax.set_xticks(range(len(table)), [f"{kind}\n{environment}" for environment, kind, *_ in conditions])
     ax.set(ylabel="harvests before leaving", ylim=(0, None))
     ax.legend(frameon=False, fontsize=9)
     clean(ax)

@@ -123,8 +123,9 @@ class Task:
     @property
     def weights(self) -> Float[np.ndarray, " kinds"]:
         """The probability of each kind."""
-        values = np.ones(len(self.rewards)) if self.chances is None else [self.chances[k] for k in self.rewards]
-        return np.asarray(values, float) / np.sum(values)
+        given = dict.fromkeys(self.rewards, 1.0) if self.chances is None else self.chances
+        values = np.array([float(given[kind]) for kind in self.rewards])
+        return values / values.sum()
 
 
 def _checked_curve(kind: Hashable, rewards: ArrayLike) -> Float[np.ndarray, " harvests"]:

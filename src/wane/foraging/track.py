@@ -85,12 +85,13 @@ def from_track(
     Raises ValueError with the sample and the cure.
     """
     seconds, place, where = _read_samples(times, x, y, time, separator)
-    clock = _make_clock(seconds, np.isfinite(place).all(0), step, tolerance)
+    clock = _make_clock(seconds, np.isfinite(place[0]) & np.isfinite(place[1]), step, tolerance)
     length = clock.time[1] - clock.time[0] if step is None else float(step)
     codes, labels = _label(place, patches, where)
     site, kept, notes = _fill_in(codes[clock.sample], clock, fill)
     site, merged = _smooth(site, shortest, kept)
-    part = np.cumsum(np.diff(kept, prepend=kept[0]) & kept)
+    # The session is cut where kept steps begin again; without the first position the first part begins later.
+    part = np.cumsum(np.diff(kept, prepend=False) & kept) - 1
     paid = _read_rewards(rewards, clock.time[0], clock.time[-1] + length, separator)
     notes = [*_clock_notes(seconds, clock, float(length), tolerance), *notes, *merged]
     whole = part[kept].max() == 0
@@ -155,7 +156,15 @@ def _label(place: Float[np.ndarray, "2 samples"], patches: Regions, where: Where
     """The number of the patch of each sample, −1 where it is in none, and the labels of the patches."""
     x, y = place
     if not isinstance(patches, Mapping):
-        codes, found = pd.factorize(pd.Series(np.asarray(patches(x, y), object)).replace("", None))
+        codes, found = pd.factorize(
+            np.array(
+                [
+                    None if isinstance(label, str) and not label else label
+                    for label in np.asarray(patches(x, y), object)
+                ],
+                object,
+            )
+        )
         return codes, list(found)
     codes = np.full(len(x), -1)
     for number, (label, region) in enumerate(patches.items()):

@@ -19,7 +19,7 @@ several animals or seeds share episode numbers, `by` names the columns that tell
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -248,7 +248,7 @@ def _labels(values: pd.Series, where: Where, nowhere: bool = False) -> pd.Series
             raise ValueError(f"{values.name} is {label!r} in {where(i)}: give a label or a whole number")
     kept = dict(zip(known, whole if numbers else map(str, known), strict=True))
     # Few labels are converted and then repeated, which is much faster than converting all rows.
-    labels = pd.array([*(kept.get(label) for label in found), None], dtype="Int64" if numbers else "string")
+    labels = pd.array([*(kept.get(label) for label in found), None], dtype=cast(Any, "Int64" if numbers else "string"))
     return pd.Series(labels.take(np.where(codes < 0, len(found), codes)), values.index)
 
 

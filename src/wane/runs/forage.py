@@ -69,7 +69,7 @@ def forage(
     table = Table("model", "parameters", "log-likelihood", "AIC", "above the best", title=repr(data))
     for row in compared.table.itertuples():
         table.add_row(
-            row.model, f"{row.parameters}", f"{row.log_likelihood:.1f}", f"{row.aic:.1f}", f"{row.delta_aic:.1f}"
+            str(row.model), f"{row.parameters}", f"{row.log_likelihood:.1f}", f"{row.aic:.1f}", f"{row.delta_aic:.1f}"
         )
     console = Console()
     console.print(table)

@@ -172,8 +172,9 @@ def draw(settings: Rats, tables: Tables) -> Figure:
 def _draw_harvests(ax: Axes, tables: Tables) -> None:
     plots.tidy(ax, "rats stay longer than is best", "", "harvests before leaving")
     table, rats = tables["harvests"], tables["by_rat"]
-    for i, row in enumerate(table.itertuples()):
-        own = rats[(rats["environment"] == row.environment) & (rats["kind"] == row.kind)]["harvests"]
+    rows: list[list[Any]] = table[["environment", "kind", "observed", "optimal"]].values.tolist()
+    for i, (environment, kind, observed, optimal) in enumerate(rows):
+        own = rats[(rats["environment"] == environment) & (rats["kind"] == kind)]["harvests"]
         ax.plot(
             np.full(len(own), i) + np.linspace(-0.15, 0.15, len(own)),
             own,
@@ -182,9 +183,16 @@ def _draw_harvests(ax: Axes, tables: Tables) -> None:
             color=plots.OTHERS[1],
             alpha=0.6,
         )
-        ax.plot([i - 0.28, i + 0.28], [row.observed] * 2, color=plots.OTHERS[1], lw=2, label="rats" if i == 0 else None)
         ax.plot(
-            [i - 0.28, i + 0.28], [row.optimal] * 2, color=plots.INK, lw=2, ls=":", label="optimum" if i == 0 else None
+            [i - 0.28, i + 0.28], [float(observed)] * 2, color=plots.OTHERS[1], lw=2, label="rats" if i == 0 else None
+        )
+        ax.plot(
+            [i - 0.28, i + 0.28],
+            [float(optimal)] * 2,
+            color=plots.INK,
+            lw=2,
+            ls=":",
+            label="optimum" if i == 0 else None,
         )
     ax.set_xticks(range(len(table)), [f"{row.kind}\n{row.environment}" for row in table.itertuples()])
     ax.set_ylim(0, None)
