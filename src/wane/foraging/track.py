@@ -156,15 +156,9 @@ def _label(place: Float[np.ndarray, "2 samples"], patches: Regions, where: Where
     """The number of the patch of each sample, −1 where it is in none, and the labels of the patches."""
     x, y = place
     if not isinstance(patches, Mapping):
-        codes, found = pd.factorize(
-            np.array(
-                [
-                    None if isinstance(label, str) and not label else label
-                    for label in np.asarray(patches(x, y), object)
-                ],
-                object,
-            )
-        )
+        names = np.array(patches(x, y), object)
+        names[names == ""] = None
+        codes, found = pd.factorize(names)
         return codes, list(found)
     codes = np.full(len(x), -1)
     for number, (label, region) in enumerate(patches.items()):

@@ -17,9 +17,9 @@ Above = Annotated[float, Range(0, 1e12, "a number", above=True)]
 def forage(
     file: Annotated[str, tyro.conf.Positional],
     model: tuple[str, ...] = ("theorem", "theorem-bias", "thresholds", "quasi-hyperbolic"),
-    first: tuple[str, ...] = (),
+    first: tuple[str, ...] | None = None,
     drop: Above = 1.0,
-    travel: tuple[str, ...] = (),
+    travel: tuple[str, ...] | None = None,
     harvest: Above = 1.0,
     subject: str = "subject",
     kind: str = "kind",
