@@ -29,6 +29,8 @@ def test_events_become_steps_and_visits():
     assert bouts["steps"].tolist() == visits["harvests"].tolist()
     assert bouts["reward"].tolist() == visits["reward"].tolist()
     assert recording.steps["reward"].sum() == len(PREY)
+    ended = foraging.from_events(VISITS.iloc[:2], step=0.5)
+    assert foraging.bouts(ended.steps, by="subject")["censored"].tolist() == [False, False], "both were left"
 
 
 def test_dates_are_counted_in_seconds():

@@ -210,6 +210,8 @@ def _cut(group: pd.DataFrame, paid: pd.DataFrame, step: float, last: float, key:
     """The steps of one session: the patch in the middle of each step, and the sum of its rewards."""
     start = float(min(group["arrival"].iloc[0], paid["time"].min() if len(paid) else np.inf))
     count = max(int(np.ceil((last - start) / step - 1e-9)), 1)
+    # A last visit that ended by itself needs a step after it, or it would look as if the session had ended it.
+    count += int(not group["censored"].iloc[-1] and group["departure"].iloc[-1] >= last - step / 2)
     require_memory("the table of steps", (count, "steps"), copies=8, cure="take a longer step")
     middle = start + step * (np.arange(count) + 0.5)
     visit = np.searchsorted(group["arrival"].to_numpy(), middle, side="right") - 1

@@ -43,6 +43,8 @@ NAMES = (
     "drop-told-bias",
 )
 """The models of `wane.foraging.named` that are compared."""
+FEW = ("theorem", "theorem-bias", "quasi-hyperbolic", "drop-counted", "lambda-counted", "drop-told-bias")
+"""The models that the claims need, for the quick scale."""
 BELIEFS = ("drop-told", "drop-counted", "lambda-told", "lambda-counted")
 """Models whose only explanation is the belief."""
 
@@ -231,7 +233,7 @@ def _draw_beliefs(ax: Axes, tables: Tables) -> None:
         ax.plot(at[~known], value[~known], "o", ms=4, mfc="white", mec=plots.OTHERS[2])
     ax.set_xticks(range(len(shown)), [name.removeprefix("drop-").replace("-", "\n") for name in shown])
     ax.set_ylim(0, None)
-    ax.legend(frameon=False, loc="upper right")
+    ax.legend(frameon=False, loc="upper left")
 
 
 EXPERIMENT = Experiment(
@@ -242,7 +244,7 @@ EXPERIMENT = Experiment(
     "suggests that overstaying may come from a belief that patches wear off more slowly than they do. The task is "
     "solved exactly under such beliefs, and they are compared with a bias to stay, a learned average and a discounted "
     "future.",
-    quick=Rats(),
+    quick=Rats(FEW, starts=2),
     paper=Rats(starts=8, blocks=5),
     fixed=fixed,
     draw=draw,
