@@ -114,14 +114,15 @@ def mvt_leaving_times(
     - `handling`: steps at the beginning of every stay at which the rule does not leave, because prey is searched or
       handled and nothing is paid yet.
 
-    Warns if the rule leaves at the first step in most stays, which data of animals hardly ever mean. Returns the
+    Charnov's form warns if it leaves at the first step in most stays, which data of animals hardly ever mean. Returns the
     `bouts` with three more columns: `mvt` (a time), `mvt_steps`, and `mvt_censored` (the rule would stay to the end of
     the episode).
     """
     table = check_table(table, by=by)
     rule = _make_rule(table, lam, discount, horizon, average, rewards, by, form, patches, handling)
     steps, censored = rule.leave()
-    _warn_of_early_leaving(steps, handling)
+    if form == "charnov":  # The other forms are for agents in worlds, where leaving at once may well be right.
+        _warn_of_early_leaving(steps, handling)
     return describe(table, by).assign(
         mvt=rule.time_of(np.arange(len(steps)), steps), mvt_steps=steps, mvt_censored=censored
     )
