@@ -38,7 +38,7 @@ def test_action_values_are_the_exact_ones(world):
     np.testing.assert_allclose(found, gpi.representations(world, depletion=Geometric(0.6)), atol=1e-10)
 
 
-def test_believed_lambda_is_found(world):
+def test_the_likelihood_is_that_of_a_plain_loop(world):
     cells, actions = simulate(world, 0.7, 1.0, 300)
     moves = foraging.read_moves(world, [cells], [actions])
     phi = gpi.representations(world, depletion=Geometric(0.3))
@@ -48,6 +48,11 @@ def test_believed_lambda_is_found(world):
         by_hand += q[a] - np.log(np.exp(q - q.max()).sum()) - q.max()
     params = {"lam": 0.3, "slope": 0.8}
     assert float(log_probability(world, world.policies, MapModel(), params, moves)) == pytest.approx(by_hand, abs=1e-6)
+
+
+@pytest.mark.fuzz
+def test_believed_lambda_is_found(world):
+    moves = foraging.read_moves(world, *([each] for each in simulate(world, 0.7, 1.0, 300)))
     table, _ = foraging.fit_moves(world, moves, starts=2)
     rows = table.set_index("parameter")
     assert rows.loc["lam", "low"] < 0.7 < rows.loc["lam", "high"]

@@ -173,7 +173,7 @@ def test_parameters_are_found_again(data):
 
 
 def test_models_are_told_apart(data):
-    matrix = foraging.confusion([ConstantHazard(), HarvestCount()], data, copies=10)
+    matrix = foraging.confusion([ConstantHazard(), HarvestCount()], data, copies=4)
     assert np.diag(matrix).min() >= 0.9
     np.testing.assert_allclose(matrix.sum(axis=1), 1.0)
 

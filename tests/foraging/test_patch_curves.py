@@ -43,7 +43,7 @@ def test_the_curve_is_found_where_a_regression_fails(rows):
     assert abs(wrong - 0.5) > 0.03, "regression on the reward before is biased"
 
 
-@pytest.mark.slow
+@pytest.mark.fuzz
 def test_the_right_curve_is_chosen(rows):
     table = foraging.compare_depletions(rows, noise="poisson", kind="kind")
     assert table["curve"][0] == "geometric"

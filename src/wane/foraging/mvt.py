@@ -114,9 +114,9 @@ def mvt_leaving_times(
     - `handling`: steps at the beginning of every stay at which the rule does not leave, because prey is searched or
       handled and nothing is paid yet.
 
-    Charnov's form warns if it leaves at the first step in most stays, which data of animals hardly ever mean. Returns the
-    `bouts` with three more columns: `mvt` (a time), `mvt_steps`, and `mvt_censored` (the rule would stay to the end of
-    the episode).
+    Charnov's form warns if it leaves at the first step in most stays, which data of animals hardly ever mean. Returns
+    the `bouts` with three more columns: `mvt` (a time), `mvt_steps`, and `mvt_censored` (the rule would stay to the end
+    of the episode).
     """
     table = check_table(table, by=by)
     rule = _make_rule(table, lam, discount, horizon, average, rewards, by, form, patches, handling)
