@@ -63,6 +63,7 @@ bench: $(VENV)/.bench
 	@$(BIN)/python benchmarks/a2c.py
 	@$(BIN)/python benchmarks/explorer.py
 	@$(BIN)/python benchmarks/sac.py
+	@$(BIN)/python benchmarks/fit.py
 
 ifdef PYTHON
 ifneq ($(shell cat $(VENV)/.python 2>/dev/null),$(PYTHON))

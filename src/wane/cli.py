@@ -1,4 +1,4 @@
-"""The command line: `wane list`, `run`, `reproduce`, `report`, `show`, `compare`, `evaluate`, `errata`, `explore`.
+"""The command line: `wane list`, `run`, `reproduce`, `report`, `show`, `compare`, `evaluate`, `forage` and others.
 
 Every command is a function whose parameters are its options. What is heavy to import is imported inside of the
 functions, so `wane --help` and `wane --version` answer at once. A mistake is told in one line: exit status 2 is for a
@@ -24,6 +24,7 @@ from wane.explorer.command import explore
 from wane.names import UnknownName, unknown
 from wane.runs.arguments import parse, parse_call
 from wane.runs.errors import RunError, UsageError
+from wane.runs.forage import forage
 from wane.runs.options import Launcher
 from wane.settings import Checked, Count, Range, SettingError
 
@@ -337,6 +338,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "show": show,
     "compare": compare,
     "evaluate": evaluate,
+    "forage": forage,
     "errata": errata,
     "explore": explore,
 }

@@ -10,6 +10,7 @@ import jax
 from matplotlib.figure import Figure
 from PIL import Image
 
+from experiments.test_rats import TOY as RATS
 from experiments.test_settings_exact import TOY as EXACT
 from experiments.test_settings_networks import toy
 from experiments.test_settings_tabular import SMALL
@@ -26,7 +27,7 @@ def settings(name: str) -> Settings:
     """Settings with which an experiment takes a second or little more, beside what JAX takes to compile."""
     if name in LEARNED:
         return toy(name)
-    chosen = EXACT[name] if name in EXACT else TABULAR[name]
+    chosen = RATS if name == "rats" else EXACT[name] if name in EXACT else TABULAR[name]
     if name in ("q-lambda", "replenishing-q"):  # With λ = 0 the optimum is found at once.
         return dataclasses.replace(chosen, agent=FEW, lam=0.0, lambdas=(0.0, 1.0))
     return dataclasses.replace(chosen, agent=FEW, planned=2, learned=2) if name == "regret" else chosen

@@ -20,7 +20,7 @@ TABLE = pd.DataFrame(
 
 
 def mvt(table=TABLE, lam=0.5, **settings):
-    found = foraging.mvt_leaving_times(table, lam, **settings)
+    found = foraging.mvt_leaving_times(table, lam, **({"form": "paper"} | settings))
     return found[["mvt_steps", "mvt_censored"]].to_numpy().tolist()
 
 
@@ -30,7 +30,7 @@ def test_the_papers_rule_by_hand():
     Second: next 4, 2 against (26 − 22)/10 = 0.4, 0; beyond, R_t exceeds R, and the threshold is negative: never.
     """
     assert mvt() == [[3, False], [4, True]]
-    values = foraging.marginal_values(TABLE, 0.5, beyond=0)
+    values = foraging.marginal_values(TABLE, 0.5, beyond=0, form="paper")
     assert values["next_reward"].tolist() == [4, 2, 1, 4, 2, 1, 0.5]
     np.testing.assert_allclose(values["threshold"], [1.8, 1.4, 1.2, 0.4, 0.0, -0.2, -0.3], atol=1e-12)
     assert values["observed"].tolist() == [True] * 5 + [False] * 2
@@ -48,7 +48,7 @@ def test_the_corrected_rule_by_hand():
 def test_the_discounted_rule_by_hand():
     """γ = ½: R = 8/2 + 4/4 + 2/8 + 8/64 + 4/128 = 5.40625; at t = 1 it is 4 against (R − 4)/10 · 4 = 0.5625."""
     average = 5.40625
-    values = foraging.marginal_values(TABLE, 0.5, discount=0.5, beyond=0)
+    values = foraging.marginal_values(TABLE, 0.5, discount=0.5, beyond=0, form="paper")
     first = [(average - 4) * 4 / 10, (average - 5) * 8 / 10, (average - 5.25) * 16 / 10]
     np.testing.assert_allclose(values["threshold"][:3], first)
     literal = foraging.marginal_values(TABLE, 0.5, discount=0.5, beyond=0, form="literal")
@@ -68,7 +68,7 @@ def test_average_and_horizon_can_be_given():
         mvt(horizon=9)
     with pytest.raises(ValueError, match="average is R"):
         mvt(average=np.nan)
-    with pytest.raises(ValueError, match="form is one of paper, literal, corrected"):
+    with pytest.raises(ValueError, match="form is one of charnov, paper, literal, corrected"):
         mvt(form="new")
     with pytest.raises(ValueError, match="discount"):
         mvt(discount=1.5)
@@ -85,7 +85,7 @@ def test_groups_have_averages_of_their_own():
 
 def test_time_may_be_seconds():
     seconds = TABLE.assign(time=np.round(100 + TABLE["time"] / 30, 3))
-    found = foraging.leaving_difference(seconds, 0.5)
+    found = foraging.leaving_difference(seconds, 0.5, form="paper")
     assert found["mvt_steps"].tolist() == [3, 4]
     assert found["mvt"].tolist() == pytest.approx([100.1, 100.3], abs=0.01)
     assert found["difference"].iloc[0] == 0.0
@@ -110,9 +110,16 @@ def reference(table, lam, discount, form):
         t, got = int(bout.arrival), float((discount ** rows["time"] * rows["reward"])[: int(bout.arrival) + 1].sum())
         pay = rows["reward"][t]
         while True:
-            left = sum(discount**u for u in range(t + 1, int(length)))
-            weight = {"paper": discount ** (t + 1) * length, "literal": length, "corrected": left}[form]
-            goes = weight > 0 and lam * pay < (total - got) / weight - 1e-11
+            remaining = sum(discount**u for u in range(t + 1, int(length)))
+            whole = sum(discount**u for u in range(int(length)))
+            weights = {
+                "paper": discount ** (t + 1) * length,
+                "literal": length,
+                "corrected": remaining,
+                "charnov": whole,
+            }
+            weight, so_far = weights[form], 0.0 if form == "charnov" else got
+            goes = weight > 0 and lam * pay < (total - so_far) / weight - 1e-11
             if goes or t + 1 == len(rows):
                 out.append([t - int(bout.arrival) + 1, not goes])
                 break
@@ -160,7 +167,47 @@ def test_slower_depletion_never_leaves_earlier(seed):
 def test_the_printed_rule_understates_the_rate():
     """By 1 − (t + 1)/T: half-way through the episode it is half of what the remaining steps bring."""
     step = np.arange(49)
-    printed = foraging.threshold(6.0, 1.0, step, 50)
+    printed = foraging.threshold(6.0, 1.0, step, 50, form="paper")
     np.testing.assert_allclose(
         printed, foraging.threshold(6.0, 1.0, step, 50, form="corrected") * (1 - (step + 1) / 50)
     )
+
+
+def test_charnovs_rule_by_hand():
+    """26 in 10 steps are 2.6 a step, in every patch and at any time: 4 ≥ 2.6 > 2, so both stays end after two steps."""
+    assert mvt(form="charnov") == [[2, False], [2, False]]
+    assert foraging.mvt_leaving_times(TABLE, 0.5)["mvt_steps"].tolist() == [2, 2], "it is the default"
+    values = foraging.marginal_values(TABLE, 0.5, beyond=0)
+    np.testing.assert_allclose(values["threshold"], 2.6)
+
+
+def refilled(first=8.0, handling=0):
+    """Twelve stays of four steps at one feeder that is full at every visit, two steps apart."""
+    stay = [0.0] * handling + [first, first / 2, first / 4, first / 8]
+    rewards, sites = [*stay, 0.0, 0.0] * 12, [*[1] * len(stay), -1, -1] * 12
+    return pd.DataFrame({"episode": 0, "time": np.arange(len(sites)), "site": sites, "reward": rewards})
+
+
+def test_whether_patches_are_fresh_must_be_said_where_it_matters():
+    table = refilled()
+    with pytest.raises(
+        ValueError, match='site 1 is visited again: say whether every visit finds it full, patches="fresh"'
+    ):
+        mvt(table, rewards=8.0, form="charnov")
+    # 15 in 6 steps are 2.5 a step: after 8 and 4, 2 is less.
+    assert mvt(table, rewards=8.0, patches="fresh", form="charnov") == [[2, False]] * 12
+    with pytest.warns(
+        UserWarning, match="leaves at the first step in 11 of 12 stays: are patches fresh at every visit"
+    ):
+        worn = mvt(table, rewards=8.0, patches="session", form="charnov")
+    assert worn[1:] == [[1, False]] * 11, "counted over the session, later visits are thought to find nothing"
+    with pytest.raises(ValueError, match='patches is "fresh" or "session", got \'full\''):
+        mvt(table, patches="full")
+
+
+def test_handling_times_are_waited_for():
+    table = refilled(first=16.0, handling=1)
+    with pytest.warns(UserWarning, match="is nothing paid at first"):
+        assert mvt(table, form="charnov") == [[1, False]] * 12
+    # 30 in 7 steps are 4.29 a step: after the handling, 16 and 8 are followed by 8 and 4.
+    assert mvt(table, form="charnov", handling=1) == [[3, False]] * 12

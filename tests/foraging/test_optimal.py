@@ -44,7 +44,7 @@ def test_the_rule_is_not_the_optimum():
     each; the rule leaves after four or five steps, however much time there is.
     """
     table = foraging.optimal_table(make("patches-4", discount=1.0))
-    found = foraging.leaving_difference(table, 0.5)
+    found = foraging.leaving_difference(table, 0.5, form="paper")
     assert found["steps"].tolist() == [15, 14, 14]
     assert found["mvt_steps"].tolist()[:2] == [4, 5]
     assert foraging.mvt_leaving_times(table, 0.5, form="corrected")["mvt_steps"].tolist()[:2] == [4, 4]

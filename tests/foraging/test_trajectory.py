@@ -45,10 +45,10 @@ def test_csv_with_other_names_and_marks(tmp_path):
     [
         (b"", "not a table of comma-separated values"),
         ("episode,time,site,reward\n1,0,bäume,1\n".encode("latin-1"), "not UTF-8 text"),
-        (b"episode,time,site,reward\n1,0,a,1\n1,1,a,two\n", "reward is 'two' in row 2 of .*c.csv"),
+        (b"episode,time,site,reward\n1,0,a,1\n1,1,a,two\n", "reward is 'two' in line 3 of .*c.csv"),
         (
             b"episode,time,site,reward\n1,0,a,1\n1,1,a,\n",
-            "reward is '' in row 2 of .*c.csv: give a number, 0 where nothing was received",
+            "reward is '' in line 3 of .*c.csv: give a number, 0 where nothing was received",
         ),
         (b"episode,time,site,reward\n1,0,a,1,9\n1,1,a,1,9\n", "more entries than its first line"),
         (b"episode,time,site,reward\n", "no rows"),

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from wane.experiments.common.plots import plot_learning
     from wane.experiments.contract import Claim, Experiment, Finding, Loop, NotTested, Seeded, Settings, seed_keys
 
-FOLDERS: dict[str, Literal["exact", "tabular", "networks"]] = {
+FOLDERS: dict[str, Literal["exact", "tabular", "networks", "foraging"]] = {
     "diminishing": "exact",
     "representations": "exact",
     "policy-evaluation": "tabular",
@@ -41,6 +41,7 @@ FOLDERS: dict[str, Literal["exact", "tabular", "networks"]] = {
     "fb-learn-lambda": "networks",
     "fb-asymmetric": "networks",
     "mvt": "networks",
+    "rats": "foraging",
     "fb-zero-shot": "networks",
 }
 """The folder of every experiment, in the order of the report. The module has the same name with "_" for "-"."""

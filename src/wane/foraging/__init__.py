@@ -1,39 +1,127 @@
-"""Patch leaving: when an agent or an animal leaves a site, when it should, and what a wrong λ does to it."""
+"""Foraging: an animal's tracks or visits in, the best times to leave and models of the animal out.
 
-from importlib import import_module
-from types import ModuleType
+Data come in by `from_stays`, `from_events` and `from_track`. `optimal_harvests` solves a task exactly, `fit`, `compare`
+and `recover` find which model explains the animal. The functions on trajectory tables find when an agent or an animal
+leaves a site, when the marginal value theorem would, and what a wrong λ does to it. A name loads its module when it is
+used for the first time.
+"""
+
 from typing import TYPE_CHECKING
 
-from wane.foraging.difference import leaving_difference, summarise
-from wane.foraging.leaving import bouts, leaving_times
-from wane.foraging.mvt import marginal_values, mvt_leaving_times, threshold
-from wane.foraging.optimal import optimal_leaving_times, optimal_table
-from wane.foraging.overstay import overstaying
-from wane.foraging.trajectory import check_table, read_csv, table_from_rollout
+from wane.lazy import attach
 
 if TYPE_CHECKING:
-    from wane.foraging import draw
+    from wane.foraging import draw, figures
+    from wane.foraging.bayes import hierarchical
+    from wane.foraging.charnov import (
+        continuous_leaving_times,
+        estimate_task,
+        gain_curve,
+        harvests_beside_optimum,
+        long_run_rate,
+        optimal_harvests,
+    )
+    from wane.foraging.choices import MapModel, Moves, fit_moves, read_moves
+    from wane.foraging.comparison import Comparison, compare, cross_validate, leaving_chances
+    from wane.foraging.difference import leaving_difference, summarise
+    from wane.foraging.discounting import Discount, Exponential, HyperbolicDiscount, QuasiHyperbolic
+    from wane.foraging.empirical import empirical_kernel, empirical_policy
+    from wane.foraging.example import rats, rats_task
+    from wane.foraging.fitting import Fit, fit
+    from wane.foraging.leaving import bouts, leaving_times
+    from wane.foraging.models import (
+        ConstantHazard,
+        HarvestCount,
+        LearnedAverage,
+        LearningModel,
+        MarginalValue,
+        Model,
+        Parameter,
+        RewardThreshold,
+    )
+    from wane.foraging.mvt import marginal_values, mvt_leaving_times, threshold
+    from wane.foraging.named import NAMED, named_model
+    from wane.foraging.optimal import optimal_leaving_times, optimal_table
+    from wane.foraging.overstay import overstaying
+    from wane.foraging.patch_curves import DepletionFit, compare_depletions, fit_depletion
+    from wane.foraging.planners import Belief, CurveBelief, LinearDrop, Planner
+    from wane.foraging.recording import Recording, from_events, join
+    from wane.foraging.recovery import Recovery, confusion, recover, simulate
+    from wane.foraging.task import Task
+    from wane.foraging.track import Circle, from_track
+    from wane.foraging.trajectory import check_table, read_csv, table_from_rollout
+    from wane.foraging.visits import PatchVisits, from_stays
 
 __all__ = [
+    "NAMED",
+    "Belief",
+    "Circle",
+    "Comparison",
+    "ConstantHazard",
+    "CurveBelief",
+    "DepletionFit",
+    "Discount",
+    "Exponential",
+    "Fit",
+    "HarvestCount",
+    "HyperbolicDiscount",
+    "LearnedAverage",
+    "LearningModel",
+    "LinearDrop",
+    "MapModel",
+    "MarginalValue",
+    "Model",
+    "Moves",
+    "Parameter",
+    "PatchVisits",
+    "Planner",
+    "QuasiHyperbolic",
+    "Recording",
+    "Recovery",
+    "RewardThreshold",
+    "Task",
     "bouts",
     "check_table",
+    "compare",
+    "compare_depletions",
+    "confusion",
+    "continuous_leaving_times",
+    "cross_validate",
     "draw",
+    "empirical_kernel",
+    "empirical_policy",
+    "estimate_task",
+    "figures",
+    "fit",
+    "fit_depletion",
+    "fit_moves",
+    "from_events",
+    "from_stays",
+    "from_track",
+    "gain_curve",
+    "harvests_beside_optimum",
+    "hierarchical",
+    "join",
+    "leaving_chances",
     "leaving_difference",
     "leaving_times",
+    "long_run_rate",
     "marginal_values",
     "mvt_leaving_times",
+    "named_model",
+    "optimal_harvests",
     "optimal_leaving_times",
     "optimal_table",
     "overstaying",
+    "rats",
+    "rats_task",
     "read_csv",
+    "read_moves",
+    "recover",
+    "simulate",
     "summarise",
     "table_from_rollout",
     "threshold",
 ]
 
-
-def __getattr__(name: str) -> ModuleType:
-    """Imports `wane.foraging.draw`, and with it matplotlib, when it is used for the first time."""
-    if name == "draw":
-        return import_module("wane.foraging.draw")
-    raise AttributeError(f"module 'wane.foraging' has no attribute {name!r}")
+__getattr__, __dir__ = attach(__name__)

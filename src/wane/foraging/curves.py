@@ -34,6 +34,11 @@ class Curves(NamedTuple):
     worth: Float[np.ndarray, "sites visits"] | None
     """r̄ f(n) for n = 0, 1, …, if r̄ is known."""
 
+    @property
+    def forgets(self) -> bool:
+        """Whether the last reward alone tells the next one, whatever the number of visits."""
+        return self.worth is None and bool(np.all(self.shrink == self.shrink[:, :1]))
+
     def next_reward(
         self,
         site: Integer | Int[np.ndarray, " bouts"],

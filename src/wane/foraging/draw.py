@@ -5,7 +5,7 @@ can tell apart. `wane.foraging` imports this module, and with it matplotlib, onl
 """
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 import pandas as pd
@@ -23,14 +23,20 @@ from wane.worlds.draw import FAINT, GREY, INK, SITE_COLOURS
 THEOREM, AGENT = SITE_COLOURS[:2]
 COLOURS = (AGENT, THEOREM, *SITE_COLOURS[2:5])
 MARKERS = "osD^v"
-MOST_PANELS = 8
-"""More stays than this are not drawn."""
 
 
 def draw_leaving(
-    table: pd.DataFrame, lam: CurvesLike, *, episode: Any = None, title: str | None = None, **settings: Any
+    table: pd.DataFrame,
+    lam: CurvesLike,
+    *,
+    episode: Any = None,
+    title: str | None = None,
+    most: int = 8,
+    **settings: Any,
 ) -> Figure:
-    """One panel for each stay of an episode, by default of the earliest one; the first 8 stays are drawn.
+    """One panel for each stay of an episode, by default of the earliest one.
+
+    If there are more than `most` stays, the first ones are drawn, and the figure says how many there are.
 
     A panel shows the next reward by staying against time in the patch, the theorem's threshold, and when the agent and
     when the theorem leaves. Hollow points are extrapolated with λ: the agent was gone. The settings are those of
@@ -44,7 +50,8 @@ def draw_leaving(
             f"episode {episode!r} has no stay to draw: there are {', '.join(map(str, stays['episode'].unique()))}"
         )
     one = chosen.iloc[:1][keys]
-    shown = stays.merge(one, on=keys).iloc[:MOST_PANELS]
+    shown = stays.merge(one, on=keys).iloc[:most]
+    stays_there = len(stays.merge(one, on=keys))
     values = marginal_values(table, lam, **settings).merge(one, on=keys)
     figure, panels = _grid(len(shown))
     for ax, (_, stay) in zip(panels, shown.iterrows(), strict=True):
@@ -56,8 +63,9 @@ def draw_leaving(
     panels[0].xaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10], nbins=6))
     handles, labels = panels[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False, fontsize=9)
-    if title:
-        figure.suptitle(title, fontsize=12)
+    part = f"the first {len(shown)} of {stays_there} stays" if len(shown) < stays_there else ""
+    if title or part:
+        figure.suptitle(" · ".join(filter(None, [title, part])), fontsize=12)
     return figure
 
 
@@ -97,7 +105,7 @@ def _draw_stay(ax: Axes, stay: pd.Series, values: pd.DataFrame) -> None:
     still_there = [name for name, column in (("agent", "censored"), ("MVT", "mvt_censored")) if stay[column]]
     if still_there:
         _note(ax, 0.97, 0.97, f"{' and '.join(still_there)} still there\nwhen the episode ends", "top")
-    _clean(ax)
+    clean(ax)
 
 
 def _note(ax: Axes, x: float, y: float, text: str, va: Literal["top", "bottom"]) -> None:
@@ -112,45 +120,51 @@ def draw_difference(
     *,
     title: str | None = None,
     unit: str = "steps",
+    ax: Axes | None = None,
 ) -> Figure:
-    """Agent minus MVT with standard errors along a column of `summarise`, for one summary or several by name."""
+    """Agent minus MVT with standard errors along a column of `summarise`, for one summary or several by name.
+
+    It is drawn on `ax`, or on a figure of its own, which is returned.
+    """
     several = summaries if isinstance(summaries, Mapping) else {"": summaries}
     for name, summary in several.items():
         if x not in summary or "mean" not in summary:
             raise ValueError(f"summary {name!r} lacks {x!r} or 'mean': give what summarise(…, by={x!r}) returns")
-    figure = Figure(figsize=(4.6, 3.4), layout="constrained")
-    ax = figure.subplots()
+    own = ax is None
+    figure, ax = place(ax, 4.6, 3.4)
     labels = pd.unique(np.concatenate([summary[x].to_numpy() for summary in several.values()]))
     numeric = pd.api.types.is_numeric_dtype(labels)
-    place = {label: float(label) if numeric else float(i) for i, label in enumerate(labels)}
-    spacing = float(min(np.diff(np.unique(list(place.values()))), default=1.0))
+    at = {label: float(label) if numeric else float(i) for i, label in enumerate(labels)}
+    spacing = float(min(np.diff(np.unique(list(at.values()))), default=1.0))
     for i, (name, summary) in enumerate(several.items()):
         # Summaries stand a little beside each other, so that their error bars do not cover each other.
         aside = 0.08 * spacing * (i - (len(several) - 1) / 2)
         look: dict[str, Any] = dict(fmt=MARKERS[i % len(MARKERS)], color=COLOURS[i % len(COLOURS)])
-        places = [place[label] + aside for label in summary[x]]
+        places = [at[label] + aside for label in summary[x]]
         errors = summary["se"].fillna(0.0)
         ax.errorbar(places, summary["mean"], errors, label=name, ms=6, capsize=4, lw=1.5, **look)
     ax.axhline(0, color=INK, lw=1)
-    ax.set_xticks(list(place.values()), [str(label) for label in place])
+    ax.set_xticks(list(at.values()), [str(label) for label in at])
     ax.set(xlabel=x, ylabel=f"agent − MVT ({unit})", title=title or "")
-    ax.set_xlim(min(place.values()) - spacing / 2, max(place.values()) + spacing / 2)
+    ax.set_xlim(min(at.values()) - spacing / 2, max(at.values()) + spacing / 2)
     ax.margins(y=0.18)
     _note(ax, 1.0, 1.0, "stays longer ↑", "top")
     _note(ax, 1.0, 0.02, "leaves earlier ↓", "bottom")
     if len(several) > 1:
-        figure.legend(loc="outside lower center", ncols=min(len(several), 3), frameon=False, fontsize=9)
-    _clean(ax)
+        legend_below(figure, ax, own, min(len(several), 3))
+    clean(ax)
     return figure
 
 
-def draw_overstaying(tables: Mapping[str, pd.DataFrame], *, true_lam: Scalar | None = None) -> Figure:
+def draw_overstaying(
+    tables: Mapping[str, pd.DataFrame], *, true_lam: Scalar | None = None, ax: Axes | None = None
+) -> Figure:
     """Steps of the first stay against the believed λ̂, for tables of `overstaying` by name, and those of the optimum.
 
     At hollow points the episode ended before the agent left.
     """
-    figure = Figure(figsize=(5.0, 3.6), layout="constrained")
-    ax = figure.subplots()
+    own = ax is None
+    figure, ax = place(ax, 5.0, 3.6)
     for i, (name, table) in enumerate(tables.items()):
         stays, colour = table.drop_duplicates("believed"), COLOURS[i % len(COLOURS)]
         ax.plot(stays["believed"], stays["steps"], "-", lw=1.2, color=colour)
@@ -164,12 +178,28 @@ def draw_overstaying(tables: Mapping[str, pd.DataFrame], *, true_lam: Scalar | N
     ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     ax.yaxis.set_major_formatter("{x:g}")
     ax.minorticks_off()
-    figure.legend(loc="outside lower center", ncols=3, frameon=False, fontsize=9)
-    _clean(ax)
+    legend_below(figure, ax, own, 3)
+    clean(ax)
     return figure
 
 
-def _clean(ax: Axes) -> None:
+def place(ax: Axes | None, width: float, height: float) -> tuple[Figure, Axes]:
+    """The given axes and their figure, or new ones of this size in inches."""
+    if ax is None:
+        figure = Figure(figsize=(width, height), layout="constrained")
+        return figure, figure.subplots()
+    return cast(Figure, ax.get_figure(root=True)), ax
+
+
+def legend_below(figure: Figure, ax: Axes, own: bool, columns: int) -> None:
+    """The legend: below a figure of its own, inside axes that the caller gave."""
+    if own:
+        figure.legend(loc="outside lower center", ncols=columns, frameon=False, fontsize=9)
+    else:
+        ax.legend(frameon=False, fontsize=8)
+
+
+def clean(ax: Axes) -> None:
     """No frame at the top and right, faint lines behind the data."""
     ax.spines[["top", "right"]].set_visible(False)
     ax.spines[["left", "bottom"]].set_color(GREY)

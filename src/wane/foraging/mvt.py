@@ -1,18 +1,21 @@
-"""When the marginal value theorem would leave: the paper's rule (appendix H.2), for any trajectory table.
+"""When the marginal value theorem would leave: Charnov's rule and the paper's (appendix H.2), for trajectory tables.
 
 In a site at step t = 0, 1, … of an episode, having just received r(s_t), leave if the next reward by staying is below
 what an average step brings:
 
     leave at t  if  λ r(s_t) < θ_t,      R = E Σ_u γᵘ r_u,   R_t = Σ_{u ≤ t} γᵘ r_u,   T steps in an episode
 
+    form="charnov"      θ_t = R / Σ_{u < T} γᵘ,      which is R / T for γ = 1: one rate for the whole environment
     form="paper"        θ_t = (R − R_t) / (γ^(t+1) T)
     form="literal"      θ_t = (R − R_t) / T
     form="corrected"    θ_t = (R − R_t) / Σ_{t < u < T} γᵘ,      which is (R − R_t) / (T − t − 1) for γ = 1
 
-For γ = 1 the first two are the printed rule. For γ < 1 the paper says of its "discounted MVT" only that R and R_t weigh
+The default is Charnov's own form (1976): the long-run rate of reward, travel included. It holds where there is always
+another patch. The other three are the paper's rule for an episode that ends. For γ = 1 "paper" and "literal" are the
+printed rule. For γ < 1 the paper says of its "discounted MVT" only that R and R_t weigh
 rewards by powers of γ, as in Wispinski et al. (2023). "literal" is just that. It compares a reward of today with an
-average in units of time 0, so staying looks better and better as time goes by. The default weighs the next reward in
-the same way, γ^(t+1) λ r(s_t) < (R − R_t) / T. Counting time from 1 would multiply both sides by γ and change nothing.
+average in units of time 0, so staying looks better and better as time goes by. "paper" weighs the next reward in the
+same way, γ^(t+1) λ r(s_t) < (R − R_t) / T. Counting time from 1 would multiply both sides by γ and change nothing.
 
 Where we differ: the printed θ_t divides what is still to come by the whole of T, but only T − t − 1 steps remain to get
 it in. "corrected" divides by these. The printed θ_t is too low by the factor 1 − (t + 1)/T, and the rule stays too long
@@ -22,6 +25,7 @@ If the rule does not leave at any step of a bout, the rewards of staying on are 
 until the episode ends (`mvt_censored`).
 """
 
+import warnings
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -34,8 +38,8 @@ from wane.foraging.trajectory import Columns, Values, check_table, episode_numbe
 from wane.mdp import check_discount
 from wane.types import Scalar
 
-Form = Literal["paper", "literal", "corrected"]
-FORMS = ("paper", "literal", "corrected")
+Form = Literal["charnov", "paper", "literal", "corrected"]
+FORMS = ("charnov", "paper", "literal", "corrected")
 ROUNDING = 1e-12
 """Differences below this fraction are rounding. A tie is no reason to leave."""
 
@@ -50,16 +54,20 @@ def threshold(
     step: Values,
     horizon: Values,
     discount: Scalar = 1.0,
-    form: Form = "paper",
+    form: Form = "charnov",
 ) -> Float[np.ndarray, "..."]:
     """θ_t at step t = 0, 1, …: leave if the next reward by staying is less. It is −∞ where no step remains.
 
     >>> threshold(average=6.0, received=1.0, step=1, horizon=50).item()
+    0.12
+    >>> threshold(average=6.0, received=1.0, step=1, horizon=50, form="paper").item()
     0.1
     """
     check_discount(discount)
     total, so_far, t, T = (np.asarray(value, float) for value in (average, received, step, horizon))
-    if form == "literal":
+    if form == "charnov":
+        weight, so_far = T if discount == 1 else (1 - discount**T) / (1 - discount), np.zeros_like(so_far)
+    elif form == "literal":
         weight = T
     elif form == "paper":
         weight = discount ** (t + 1) * T
@@ -85,7 +93,9 @@ def mvt_leaving_times(
     average: Scalar | None = None,
     rewards: RewardsLike | None = None,
     by: Columns = (),
-    form: Form = "paper",
+    form: Form = "charnov",
+    patches: Literal["fresh", "session"] | None = None,
+    handling: int = 0,
 ) -> pd.DataFrame:
     """When the marginal value theorem would have left in each bout of a table, beside when the agent did.
 
@@ -99,13 +109,20 @@ def mvt_leaving_times(
     - `by`: columns that tell apart episodes with the same number, such as `["distance", "seed"]`. R and T are averaged
       within each of their groups.
     - `form`: which θ_t, see `wane.foraging.mvt`.
+    - `patches`: "fresh" if every visit finds a full patch, "session" if a patch that is visited again goes on where it
+      stopped. It must be given where it matters: if a patch is visited again, and the curve is not λⁿ or r̄ is given.
+    - `handling`: steps at the beginning of every stay at which the rule does not leave, because prey is searched or
+      handled and nothing is paid yet.
 
-    Returns the `bouts` with three more columns: `mvt` (a time), `mvt_steps`, and `mvt_censored` (the rule would stay to
-    the end of the episode).
+    Charnov's form warns if it leaves at the first step in most stays, which data of animals hardly ever mean. Returns
+    the `bouts` with three more columns: `mvt` (a time), `mvt_steps`, and `mvt_censored` (the rule would stay to the end
+    of the episode).
     """
     table = check_table(table, by=by)
-    rule = _make_rule(table, lam, discount, horizon, average, rewards, by, form)
+    rule = _make_rule(table, lam, discount, horizon, average, rewards, by, form, patches, handling)
     steps, censored = rule.leave()
+    if form == "charnov":  # The other forms are for agents in worlds, where leaving at once may well be right.
+        _warn_of_early_leaving(steps, handling)
     return describe(table, by).assign(
         mvt=rule.time_of(np.arange(len(steps)), steps), mvt_steps=steps, mvt_censored=censored
     )
@@ -148,7 +165,7 @@ class _Steps(NamedTuple):
     length: Int[np.ndarray, " rows"]
     """The steps of its episode."""
     visits: Int[np.ndarray, " rows"]
-    """The visits to its site in this episode, this one included."""
+    """The visits to its site in this episode, or in this stay if patches are fresh, this one included."""
     received: PerRow
     """R_t"""
     average: PerRow
@@ -181,6 +198,7 @@ class _Rule(NamedTuple):
     discount: float
     form: Form
     time_step: float
+    handling: int
 
     def arrive(self) -> _Now:
         """All bouts, at their first step."""
@@ -218,7 +236,7 @@ class _Rule(NamedTuple):
         steps, censored = np.zeros(len(now.bout), int), np.zeros(len(now.bout), bool)
         while len(now.bout):
             next_reward, theta, last = self.compare(now)
-            leaves = next_reward < theta - ROUNDING * np.abs(theta)
+            leaves = (next_reward < theta - ROUNDING * np.abs(theta)) & (now.elapsed >= self.handling)
             steps[now.bout], censored[now.bout] = now.elapsed + 1, last & ~leaves
             now = self.stay(now, next_reward, ~(leaves | last))
         return steps, censored
@@ -238,20 +256,51 @@ def _make_rule(
     average: Scalar | None = None,
     rewards: RewardsLike | None = None,
     by: Columns = (),
-    form: Form = "paper",
+    form: Form = "charnov",
+    patches: Literal["fresh", "session"] | None = None,
+    handling: int = 0,
 ) -> _Rule:
     """The rule with the R, T and λ of a checked table."""
     discount = float(check_discount(discount))
     if form not in FORMS:
         raise ValueError(f"form is one of {', '.join(FORMS)}, got {form!r}")
-    steps, stays = _make_steps(table, by, discount, horizon, average), table_stays(table, by)
+    if patches not in (None, "fresh", "session"):
+        raise ValueError(
+            f'patches is "fresh" or "session", got {patches!r}: what patches pay that grow back depends on their whole '
+            "past; find it with from_stays(…, patches=a Depletion)"
+        )
+    if handling < 0:
+        raise ValueError(f"handling is a number of steps, 0 or more, got {handling}")
+    steps, stays = _make_steps(table, by, discount, horizon, average, patches), table_stays(table, by)
     site, labels = pd.factorize(table["site"].iloc[stays.arrival])
     curves = make_curves(lam, rewards, labels.tolist(), int(steps.length.max()))
-    return _Rule(steps, stays, site, curves, discount, form, time_step(table, by))
+    again = steps.visits[stays.arrival] > 1
+    if patches is None and again.any() and not curves.forgets:
+        raise ValueError(
+            f"site {labels.tolist()[site[int(again.argmax())]]!r} is visited again: say whether every visit "
+            'finds it full, patches="fresh", or as it was left, patches="session"'
+        )
+    return _Rule(steps, stays, site, curves, discount, form, time_step(table, by), handling)
+
+
+def _warn_of_early_leaving(steps: Bouts, handling: int) -> None:
+    """Warns if the rule leaves as early as it may in most of ten or more stays."""
+    early = int((steps <= handling + 1).sum())
+    if len(steps) >= 10 and early > len(steps) / 2:
+        warnings.warn(
+            f"the rule leaves at the first step in {early} of {len(steps)} stays: are patches fresh at every visit "
+            '(patches="fresh"), is nothing paid at first (handling=…), or do single rewards tell little (rewards=…)?',
+            stacklevel=3,
+        )
 
 
 def _make_steps(
-    table: pd.DataFrame, by: Columns, discount: float, horizon: Scalar | None, average: Scalar | None
+    table: pd.DataFrame,
+    by: Columns,
+    discount: float,
+    horizon: Scalar | None,
+    average: Scalar | None,
+    patches: Literal["fresh", "session"] | None,
 ) -> _Steps:
     """What the rule has to know about every row of a checked table. Raises ValueError if R or T make no sense."""
     episode = episode_numbers(table, by)
@@ -268,12 +317,15 @@ def _make_steps(
     group = table.groupby(group_columns(by), sort=False).ngroup().to_numpy() if by else np.zeros(len(table), int)
     episodes = pd.DataFrame({"total": discounted.groupby(episode).sum(), "length": length})
     mean_total, mean_length = episodes.groupby(group[step == 0]).mean().to_numpy()[group].T
+    # Visits are counted in this stay if patches are fresh, otherwise in the whole episode.
+    site = pd.factorize(table["site"])[0]
+    stay = np.cumsum((np.diff(site, prepend=-2) != 0) | (step == 0)) if patches == "fresh" else site
     return _Steps(
         table["time"].to_numpy(),
         table["reward"].to_numpy(),
         step,
         length[episode],
-        table.groupby([episode, pd.factorize(table["site"])[0]]).cumcount().to_numpy() + 1,
+        table.groupby([episode, stay]).cumcount().to_numpy() + 1,
         discounted.groupby(episode).cumsum().to_numpy(),
         mean_total if average is None else np.full(len(table), float(average)),
         mean_length if horizon is None else np.full(len(table), float(horizon)),

@@ -19,7 +19,7 @@ several animals or seeds share episode numbers, `by` names the columns that tell
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -66,7 +66,7 @@ def read_csv(
     others = [name for name in table.columns.tolist() if name not in needed]
     table[others] = pd.read_csv(path, usecols=others, **how)[others] if others else table[others]
     table = table.rename(columns={given: name for name, given in renamed.items()})
-    return _checked(table, group_columns(by), lambda i: f"row {i + 1} of {path}")
+    return _checked(table, group_columns(by), lambda i: f"line {i + 2} of {path}")
 
 
 def _read_text(path: Path, how: Mapping[str, Any]) -> pd.DataFrame:
@@ -203,7 +203,7 @@ def _check_times(table: pd.DataFrame, number: Int[np.ndarray, " rows"], by: list
         (
             np.abs(time_steps - usual) > JITTER * usual,
             f"not one step of {usual:g} later: give a row for every step, also for those between patches (site empty, "
-            "reward 0)",
+            "reward 0), or let from_track or from_events read times that jitter or have gaps on a regular clock",
         ),
     ):
         if np.any(bad):
@@ -237,7 +237,7 @@ def _labels(values: pd.Series, where: Where, nowhere: bool = False) -> pd.Series
 
     Missing and empty ones become missing, and with `nowhere` also −1. Raises ValueError with the row of any other.
     """
-    codes, found = pd.factorize(values.astype(object))
+    codes, found = pd.factorize(values if values.dtype.kind in "iu" else values.astype(object))
     blank = {"", NOWHERE, str(NOWHERE)} if nowhere else {""}
     known = [label for label in found if label not in blank]
     whole = [_whole(label) for label in known]
@@ -247,8 +247,9 @@ def _labels(values: pd.Series, where: Where, nowhere: bool = False) -> pd.Series
             i = int(np.argmax(codes == list(found).index(label)))
             raise ValueError(f"{values.name} is {label!r} in {where(i)}: give a label or a whole number")
     kept = dict(zip(known, whole if numbers else map(str, known), strict=True))
-    labels = np.array([*(kept.get(label) for label in found), None], object)[codes]
-    return pd.Series(pd.array(labels, dtype="Int64" if numbers else "string"), values.index)
+    # Few labels are converted and then repeated, which is much faster than converting all rows.
+    labels = pd.array([*(kept.get(label) for label in found), None], dtype=cast(Any, "Int64" if numbers else "string"))
+    return pd.Series(labels.take(np.where(codes < 0, len(found), codes)), values.index)
 
 
 def _whole(label: Any) -> int | None:

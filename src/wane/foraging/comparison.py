@@ -1,0 +1,200 @@
+"""Which model explains an animal best: AIC, BIC and cross-validation over blocks of visits.
+
+Cross-validation cuts the visits of each animal and environment, in their order, into blocks. Each block is predicted
+with parameters that were fitted to all others. `held_out` is the sum of the log-probabilities of all blocks, and
+`difference` is how much less it is than that of the best model. Its standard error is over animals (over blocks, for
+one animal): the differences of animals are independent, those of single decisions are not.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pandas as pd
+from jaxtyping import Array, Float
+
+from wane.foraging.decisions import Counts, Decisions, TaskArrays, expand, prepare, task_arrays
+from wane.foraging.fitting import Batch, Fit, batch_axes, fit, objective
+from wane.foraging.models import Model, Parameter
+from wane.foraging.newton import minimise
+from wane.foraging.visits import PatchVisits
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Models that were fitted to the same visits."""
+
+    table: pd.DataFrame
+    """One row a model, the best first: model, parameters, log_likelihood, aic, bic, held_out, difference, se."""
+    by_subject: pd.DataFrame
+    """One row for each model and subject: log_likelihood, aic, bic, held_out."""
+    fits: dict[str, Fit]
+    """The fits by the names of the models."""
+
+
+def compare(
+    data: PatchVisits,
+    models: Sequence[Model],
+    *,
+    pooled: bool = False,
+    blocks: int = 5,
+    starts: int = 4,
+    seed: int = 0,
+) -> Comparison:
+    """Fits every model and compares them. With `blocks=0` there is no cross-validation.
+
+    Raises ValueError if two models have the same name, or if an animal has fewer visits than blocks.
+    """
+    names = [model.name for model in models]
+    for name in names:
+        if names.count(name) > 1:
+            raise ValueError(f"two models are called {name!r}: give each a name of its own")
+    if not names:
+        raise ValueError("there is no model to compare")
+    fewest = int(data.table.groupby(["subject", "environment"]).size().min())
+    if blocks == 1 or not 0 <= blocks <= fewest:
+        raise ValueError(
+            f"blocks is 0, or between 2 and {fewest}, the visits of one animal and environment, got {blocks}"
+        )
+    fits = {model.name: fit(data, model, pooled=pooled, starts=starts, seed=seed) for model in models}
+    rows = [_by_subject(found, cross_validate(found, blocks) if blocks else None) for found in fits.values()]
+    by_subject = pd.concat(rows, ignore_index=True)
+    return Comparison(_summarise(by_subject, fits), by_subject.drop(columns="units"), fits)
+
+
+def cross_validate(found: Fit, blocks: int) -> Float[np.ndarray, "subjects blocks"]:
+    """The log-probability of each block of each subject, with parameters that were fitted to the other blocks.
+
+    In a pooled fit the block is left out for all subjects.
+    """
+    model, data = found.model, found.data
+    with jax.enable_x64(True):
+        decisions, counts = prepare(data, model.learns, blocks)
+        held = Counts(*(jnp.asarray(each) for each in counts))
+        train = Counts(*(each.sum(1, keepdims=True) - each for each in held))
+        names, task = tuple(model.parameters(data.task)), task_arrays(data.task)
+        z = _train(model, names, _spread(decisions, train, found.pooled), task, jnp.asarray(found.z))
+        subjects = held.stays.shape[0]
+        z = jnp.broadcast_to(z, (subjects, *z.shape[1:])) if found.pooled else z
+        return np.asarray(_test(model, names, decisions, held, task, z))
+
+
+def _spread(decisions: Decisions, train: Counts, pooled: bool) -> Batch:
+    """Training sets, one for each block and (unless pooled) subject; animals that share parameters come second."""
+    subjects, blocks, _ = train.stays.shape
+    shared = decisions.kind.ndim == 1
+    if pooled:
+        counts = Counts(*(jnp.swapaxes(each, 0, 1) for each in train))
+        return Batch(decisions if shared else Decisions(*(jnp.stack([a] * blocks) for a in decisions)), counts)
+    counts = Counts(*(each.reshape(subjects * blocks, 1, -1) for each in train))
+    return Batch(decisions if shared else Decisions(*(jnp.repeat(a, blocks, 0)[:, None] for a in decisions)), counts)
+
+
+@partial(jax.jit, static_argnums=(0, 1))
+def _train(model: Model, names: tuple[Parameter, ...], batch: Batch, task: TaskArrays, start: Array) -> Array:
+    """The parameters of every training set: (subjects, blocks, parameters). Searches start from those of all data."""
+    sets = len(batch.counts.stays)
+    begin = jnp.repeat(start, sets // len(start), 0)
+
+    def one(each: Batch, z: Array) -> Array:
+        return minimise(partial(objective, model, names, each, task), z).z
+
+    found = jax.vmap(one, (batch_axes(batch), 0))(batch, begin)
+    return found.reshape(len(start), -1, found.shape[-1])
+
+
+@partial(jax.jit, static_argnums=(0, 1))
+def _test(
+    model: Model, names: tuple[Parameter, ...], decisions: Decisions, held: Counts, task: TaskArrays, z: Array
+) -> Array:
+    shared = decisions.kind.ndim == 1
+
+    def one(each: Decisions, counts: Counts, values: Array) -> Array:
+        params = {parameter.name: parameter.value(values[i]) for i, parameter in enumerate(names)}
+        return model.log_likelihood(params, each, counts, task)
+
+    over_blocks = jax.vmap(one, (None, 0, 0))
+    return jax.vmap(over_blocks, (None if shared else 0, 0, 0))(decisions, held, z)
+
+
+def _by_subject(found: Fit, held: Float[np.ndarray, "subjects blocks"] | None) -> pd.DataFrame:
+    """The likelihoods of one model. `units` holds the parts of `held_out` whose differences are independent."""
+    rows = found.likelihoods.assign(model=found.model.name).drop(columns="agree")
+    if held is None:
+        return _with_units(rows, np.nan, [[np.nan]] * len(rows))
+    if found.pooled:
+        units = held.sum(1) if len(held) > 1 else held[0]
+        return _with_units(rows, held.sum(), [units.tolist()])
+    return _with_units(rows, held.sum(1), [[x] for x in held.sum(1)] if len(held) > 1 else [held[0].tolist()])
+
+
+def _with_units(rows: pd.DataFrame, held_out: Any, units: list[list[float]]) -> pd.DataFrame:
+    """The rows with what was held out, in sum and in independent parts."""
+    rows = rows.assign(held_out=held_out)
+    rows["units"] = pd.Series(units, rows.index, dtype=object)
+    return rows
+
+
+def _summarise(by_subject: pd.DataFrame, fits: dict[str, Fit]) -> pd.DataFrame:
+    """One row a model, sorted by cross-validation, or by AIC if there is none."""
+    rows, units = [], {}
+    for name in fits:
+        own = by_subject[by_subject["model"] == name]
+        units[name] = np.concatenate(own["units"].tolist())
+        sums = own[["parameters", "log_likelihood", "aic", "bic", "held_out"]].sum(min_count=1)
+        rows.append({"model": name} | sums.to_dict())
+    table = pd.DataFrame(rows).astype({"parameters": int})
+    validated = table["held_out"].notna().all()
+    table = table.sort_values("held_out" if validated else "aic", ascending=not validated, ignore_index=True)
+    best = units[table["model"].iloc[0]]
+    differences = [units[name] - best for name in table["model"]]
+    table["difference"] = [float(np.sum(each)) for each in differences]
+    many = len(best) > 1
+    table["se"] = [float(np.sqrt(len(each)) * np.std(each, ddof=1)) if many else np.nan for each in differences]
+    table["delta_aic"] = table["aic"] - table["aic"].min()
+    table["delta_bic"] = table["bic"] - table["bic"].min()
+    return table
+
+
+def leaving_chances(found: Fit, subject: Any = None) -> pd.DataFrame:
+    """The probability of leaving at each decision that was made, as the model has it, beside the observed fraction.
+
+    One row for each distinct decision: environment, kind, harvests, stays, leaves, observed, predicted. For a fit to
+    each animal, `subject` chooses one; without it the predictions are averaged over the decisions of all animals.
+    Models that learn are averaged in the same way.
+    """
+    data, model = found.data, found.model
+    rows = expand(data)
+    with jax.enable_x64(True):
+        decisions, _ = prepare(data, True)
+        task = task_arrays(data.task)
+        z = np.broadcast_to(found.z, (len(data.subjects), found.z.shape[1]))
+        values = [_named(model, data, each) for each in z]
+        stacked = {name: jnp.stack([each[name] for each in values]) for name in values[0]}
+        logits = np.asarray(_leaving(model, stacked, decisions, task))
+    place = rows.groupby("subject").cumcount().to_numpy()
+    rows["predicted"] = 1 / (1 + np.exp(-logits[rows["subject"].to_numpy(), place]))
+    if subject is not None:
+        rows = rows[rows["subject"] == data.subjects.index(subject)]
+    rows = rows[rows["stays"] + rows["leaves"] > 0]
+    grouped = rows.groupby(["environment", "kind", "harvests"])
+    table = grouped.agg(stays=("stays", "sum"), leaves=("leaves", "sum"), predicted=("predicted", "mean")).reset_index()
+    table["observed"] = table["leaves"] / (table["stays"] + table["leaves"])
+    table["environment"] = [data.task.environments[i] for i in table["environment"]]
+    table["kind"] = [data.task.kinds[i] for i in table["kind"]]
+    return table
+
+
+@partial(jax.jit, static_argnums=0)
+def _leaving(model: Model, params: dict[str, Array], decisions: Decisions, task: TaskArrays) -> Array:
+    """The log-odds of every animal: (subjects, decisions)."""
+    return jax.vmap(lambda own, each: model.leaving(own, each, task))(params, decisions)
+
+
+def _named(model: Model, data: PatchVisits, z: Float[np.ndarray, " parameters"]) -> dict[str, Any]:
+    """The parameters by name at unbounded numbers z."""
+    return {p.name: p.value(jnp.asarray(z[i])) for i, p in enumerate(model.parameters(data.task))}

@@ -1,0 +1,283 @@
+"""Fitting a model to visits: maximum likelihood from many starts, for each animal or for all together.
+
+    >>> from wane.foraging import example, models
+    >>> found = fit(example.rats(), models.ConstantHazard(), pooled=True)
+    >>> estimate = found.estimates.iloc[0]
+    >>> round(estimate["value"], 4)  # 2,615 leavings in 19,730 decisions
+    0.1325
+
+Intervals are found on the unbounded scale on which the search works (logarithms of positive parameters, log-odds of
+probabilities) and mapped back, so that they stay within the range of a parameter. "hessian" takes the curvature at the
+maximum; "profile" goes out from the maximum, with all other parameters fitted again, until the log-likelihood has
+fallen by χ²/2. A parameter that the data do not determine has no interval: `identified` is false, and its ends are NaN.
+"""
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pandas as pd
+from jaxtyping import Array, Float
+from scipy import stats
+
+from wane.foraging.decisions import Counts, Decisions, Prepared, TaskArrays, prepare, task_arrays
+from wane.foraging.models import Model, Parameter
+from wane.foraging.newton import LARGEST, Minimum, minimise, profile_end
+from wane.foraging.task import Task
+from wane.foraging.visits import PatchVisits
+
+WIDEST = 8.0
+"""The half-width of a 95 % interval on the unbounded scale above which a parameter counts as not identified."""
+DRAWS_A_START = 16
+"""The likelihood is computed at so many random places for each search; the searches start from the best ones."""
+EVERYONE = "all"
+"""The subject of a pooled fit."""
+
+
+class Batch(NamedTuple):
+    """Data sets that are fitted side by side. Axes: data sets, animals that share parameters, decisions."""
+
+    decisions: Decisions
+    """Without the first axis, or also without the second, where they are the same for all."""
+    counts: Counts
+
+
+@dataclass(frozen=True, repr=False)
+class Fit:
+    """A model that was fitted to visits."""
+
+    model: Model
+    data: PatchVisits
+    pooled: bool
+    estimates: pd.DataFrame
+    """One row for each subject and parameter: value, low, high, identified."""
+    likelihoods: pd.DataFrame
+    """One row for each subject: log_likelihood, decisions, parameters, aic, bic, agree (the share of starts that found
+    the same maximum)."""
+    z: Float[np.ndarray, "subjects parameters"]
+    """The estimates on the unbounded scale."""
+
+    @property
+    def log_likelihood(self) -> float:
+        """The sum over subjects."""
+        return float(self.likelihoods["log_likelihood"].sum())
+
+    def parameters(self, subject: Any = EVERYONE) -> dict[str, float]:
+        """The estimates of one subject, or of the pooled fit."""
+        rows = self.estimates[self.estimates["subject"] == subject]
+        if rows.empty:
+            raise ValueError(f"subject {subject!r} was not fitted: there are {self.likelihoods['subject'].tolist()}")
+        return dict(zip(rows["parameter"], rows["value"].astype(float), strict=True))
+
+    def __repr__(self) -> str:
+        who = "pooled" if self.pooled else f"{len(self.likelihoods)} subjects"
+        return f"Fit({self.model.name}, {who}, log-likelihood {self.log_likelihood:.2f})"
+
+
+def fit(
+    data: PatchVisits,
+    model: Model,
+    *,
+    pooled: bool = False,
+    starts: int = 4,
+    seed: int = 0,
+    intervals: Literal["hessian", "profile", "none"] = "hessian",
+    level: float = 0.95,
+) -> Fit:
+    """The parameters under which the visits are most likely, with intervals.
+
+    With `pooled` all animals share the parameters (those that learn still begin anew with each animal), otherwise each
+    has its own. Raises ValueError if there is too little data, or if the model cannot be used with it.
+    """
+    check_fittable(data, model)
+    if intervals not in ("hessian", "profile", "none"):
+        raise ValueError(f'intervals is "hessian", "profile" or "none", got {intervals!r}')
+    if not 0 < level < 1:
+        raise ValueError(f"level is the probability that an interval is to have, between 0 and 1, got {level}")
+    with jax.enable_x64(True):
+        prepared = prepare(data, model.learns)
+        batch = make_batch(prepared, pooled, model.learns)
+        best, agree = solve(model, data.task, batch, starts, seed)
+        ends, identified = _intervals(model, data.task, batch, best, intervals, level)
+        parameters = model.parameters(data.task)
+        subjects = [EVERYONE] if pooled else data.subjects
+        estimates = _estimates(subjects, parameters, np.asarray(best.z), ends, identified)
+    decisions = np.asarray(batch.counts.stays + batch.counts.leaves).sum((1, 2))
+    likelihoods = describe_likelihoods(subjects, -np.asarray(best.value), decisions, len(parameters)).assign(
+        agree=agree
+    )
+    return Fit(model, data, pooled, estimates, likelihoods, np.asarray(best.z))
+
+
+def check_fittable(data: PatchVisits, model: Model) -> None:
+    """Raises ValueError if an animal has too little data, or if the model needs fresh patches."""
+    if model.needs_fresh_patches and not data.fresh:
+        raise ValueError(
+            f'{model.name} solves the task, which needs fresh patches (patches="fresh"): use RewardThreshold, '
+            "HarvestCount or LearnedAverage for patches that are found as they were left"
+        )
+    for subject, group in data.table.groupby("subject", sort=False):
+        if len(group) < 2:
+            raise ValueError(
+                f"subject {subject!r} has one visit only: a model needs several; drop the subject or pool more data"
+            )
+        if group["censored"].all():
+            raise ValueError(
+                f"subject {subject!r} never left a patch of its own will: nothing tells when it would have left"
+            )
+        if (group["harvests"] - group["censored"]).sum() == len(group):
+            raise ValueError(
+                f"subject {subject!r} left every patch after its first harvest: nothing tells when it stays"
+            )
+
+
+def make_batch(prepared: Prepared, pooled: bool, learns: bool) -> Batch:
+    """Data sets for `solve`: one for each subject, or one with all of them."""
+    counts = Counts(*(jnp.asarray(each.sum(1)) for each in prepared.counts))
+    if not learns:
+        # All animals make the same distinct decisions, so those who share parameters can be added up.
+        counts = Counts(*(each.sum(0, keepdims=True) for each in counts)) if pooled else counts
+        return Batch(prepared.decisions, Counts(*(each[:, None] for each in counts)))
+    axis = 0 if pooled else 1
+    decisions, counts = (
+        jax.tree_util.tree_map(lambda a: jnp.expand_dims(a, axis), each) for each in (prepared.decisions, counts)
+    )
+    return Batch(decisions, counts)
+
+
+def objective(model: Model, names: tuple[Parameter, ...], batch: Batch, task: TaskArrays, z: Any) -> Any:
+    """Minus the log-likelihood of one data set (animals, decisions) at unbounded numbers z."""
+    params = {parameter.name: parameter.value(z[i]) for i, parameter in enumerate(names)}
+    shared = batch.decisions.kind.ndim == 1
+    axes = None if shared else 0
+
+    def one(decisions: Decisions, counts: Counts) -> Any:
+        return model.log_likelihood(params, decisions, counts, task)
+
+    return -jnp.sum(jax.vmap(one, (axes, 0))(batch.decisions, batch.counts))
+
+
+def solve(model: Model, task: Task, batch: Batch, starts: int, seed: int) -> tuple[Minimum, Float[np.ndarray, " sets"]]:
+    """The best of many searches for each data set, and the share of the searches that found it."""
+    names = tuple(model.parameters(task))
+    begin = jnp.stack([jnp.asarray(p.unbounded(jnp.asarray(p.typical, float)), float) for p in names])
+    draws = np.random.default_rng(seed).normal(size=(DRAWS_A_START * max(starts, 1), len(names)))
+    found = _search(model, names, batch, task_arrays(task), begin + jnp.asarray(1.5 * draws), max(starts, 1))
+    value = jnp.where(jnp.isfinite(found.value), found.value, jnp.inf)
+    best = jnp.argmin(value, axis=1)
+    chosen = jax.tree_util.tree_map(lambda a: a[jnp.arange(len(best)), best], found)
+    if not np.isfinite(np.asarray(chosen.value)).all():
+        raise ValueError(
+            f"{model.name} gives no finite likelihood from any start: check its parameters' typical values"
+        )
+    agree = np.mean(np.asarray(value) < np.asarray(chosen.value)[:, None] + 1e-3, axis=1)
+    return chosen, agree
+
+
+def batch_axes(batch: Batch) -> Batch:
+    """Which axis of a batch runs over data sets, for `jax.vmap`."""
+    shared = batch.decisions.kind.ndim == 1
+    return Batch(Decisions(*[None if shared else 0] * len(Decisions._fields)), Counts(0, 0))  # pyright: ignore[reportArgumentType]
+
+
+@partial(jax.jit, static_argnums=(0, 1, 5))
+def _search(
+    model: Model, names: tuple[Parameter, ...], batch: Batch, task: TaskArrays, draws: Array, starts: int
+) -> Minimum:
+    """Searches from the best of the draws, `starts` of them for each data set: (data sets, starts)."""
+
+    def one(each: Batch) -> Minimum:
+        aim = partial(objective, model, names, each, task)
+        value = jax.lax.map(aim, draws)
+        _, chosen = jax.lax.top_k(-jnp.where(jnp.isfinite(value), value, jnp.inf), starts)
+        return jax.vmap(partial(minimise, aim))(draws[chosen])
+
+    return jax.vmap(one, (batch_axes(batch),))(batch)
+
+
+@partial(jax.jit, static_argnums=(0, 1))
+def _profiles(
+    model: Model, names: tuple[Parameter, ...], batch: Batch, task: TaskArrays, best: Minimum, rise: Any
+) -> Array:
+    """The ends of all profile intervals: (data sets, parameters, 2)."""
+
+    def one(each: Batch, found: Minimum) -> Array:
+        aim = partial(objective, model, names, each, task)
+
+        def end(index: Array, direction: Array) -> Array:
+            return profile_end(aim, found, index, direction, rise)
+
+        over = jax.vmap(jax.vmap(end, (None, 0)), (0, None))
+        return over(jnp.arange(len(names)), jnp.array([-1.0, 1.0]))
+
+    return jax.vmap(one, (batch_axes(batch), 0))(batch, best)
+
+
+def _intervals(
+    model: Model, task: Task, batch: Batch, best: Minimum, how: str, level: float
+) -> tuple[Float[np.ndarray, "sets parameters 2"], np.ndarray]:
+    """The ends of the intervals on the unbounded scale, and whether each parameter is identified."""
+    z, hessian = np.asarray(best.z), np.asarray(best.hessian)
+    factor = stats.norm.ppf(0.5 + level / 2)
+    half = factor * np.sqrt(np.diagonal(_inverse(hessian), axis1=1, axis2=2))
+    # A parameter at the end of its range, or whose interval spans nearly all of it, is not determined by the data.
+    identified = (np.abs(z) < LARGEST - 1e-6) & (half < WIDEST * factor / 1.96)
+    if how == "none":
+        return np.full((*z.shape, 2), np.nan), identified
+    if how == "hessian":
+        ends = np.stack([z - half, z + half], -1)
+        return np.where(identified[..., None], ends, np.nan), identified
+    rise = stats.chi2.ppf(level, 1) / 2
+    ends = np.asarray(_profiles(model, tuple(model.parameters(task)), batch, task_arrays(task), best, rise))
+    return ends, np.isfinite(ends).all(-1) & (np.abs(z) < LARGEST - 1e-6)
+
+
+def _inverse(
+    hessian: Float[np.ndarray, "sets parameters parameters"],
+) -> Float[np.ndarray, "sets parameters parameters"]:
+    """The inverse Hessians; infinite variances where a Hessian is not positive definite."""
+    found = np.full(hessian.shape, np.inf)
+    for i, matrix in enumerate(hessian):
+        size = np.sqrt(np.maximum(np.diag(matrix), 1e-300))
+        # Scaled to a unit diagonal, the smallest eigenvalue tells whether some combination is not determined.
+        if np.linalg.eigvalsh(matrix / np.outer(size, size))[0] > 1e-9:
+            found[i] = np.linalg.inv(matrix)
+    return found
+
+
+def _estimates(
+    subjects: list[Any],
+    parameters: list[Parameter],
+    z: Float[np.ndarray, "sets parameters"],
+    ends: Float[np.ndarray, "sets parameters 2"],
+    identified: np.ndarray,
+) -> pd.DataFrame:
+    """One row for each subject and parameter, in the units of the parameter."""
+    rows = []
+    for s, subject in enumerate(subjects):
+        for i, parameter in enumerate(parameters):
+            value, low, high = (float(parameter.value(jnp.asarray(x))) for x in (z[s, i], *ends[s, i]))
+            known = bool(identified[s, i])
+            rows.append(
+                dict(subject=subject, parameter=parameter.name, value=value, low=low, high=high, identified=known)
+            )
+    return pd.DataFrame(rows)
+
+
+def describe_likelihoods(
+    subjects: list[Any], value: np.ndarray, decisions: np.ndarray, parameters: int
+) -> pd.DataFrame:
+    """Log-likelihood, AIC and BIC of each subject. BIC counts decisions."""
+    return pd.DataFrame(
+        {
+            "subject": subjects,
+            "log_likelihood": value,
+            "decisions": decisions.astype(int),
+            "parameters": parameters,
+            "aic": 2 * parameters - 2 * value,
+            "bic": parameters * np.log(decisions) - 2 * value,
+        }
+    )

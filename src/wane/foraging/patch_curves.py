@@ -1,0 +1,172 @@
+"""How a patch wears off, from noisy or sparse rewards: which curve, which parameter, with intervals.
+
+The n-th harvest of a visit to a patch of kind k pays r̄_k f(n − 1) on average, where f is a curve over visits. Prey that
+is counted varies as Poisson's law says, other amounts are taken as normal with one standard deviation. A regression of
+each reward on the one before does not find λ: noise in the regressor pulls it towards 0, and sums over trials hide
+where visits begin. Here every reward is compared with its own mean.
+
+    >>> rows = pd.DataFrame({"step": [1, 2, 3, 1, 2, 3], "reward": [8.0, 4.1, 2.0, 8.1, 3.9, 2.0]})
+    >>> found = fit_depletion(rows, noise="normal")
+    >>> round(float(found.estimates.set_index("parameter").loc["lam", "value"]), 2)
+    0.5
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pandas as pd
+from jaxtyping import Array, Float
+from scipy import stats
+
+from wane.depletion import Diminishing, Geometric, Hyperbolic, PowerLaw
+from wane.foraging.models import Parameter
+from wane.foraging.newton import LARGEST, Minimum, minimise, profile_end
+from wane.foraging.sources import Source, as_numbers, pick, read_table, require_labels
+from wane.names import unknown
+
+Noise = Literal["poisson", "normal"]
+
+
+class CurveKind(NamedTuple):
+    """A family of curves with one parameter."""
+
+    make: Callable[[Any], Diminishing]
+    parameter: Parameter
+
+
+CURVES = {
+    "geometric": CurveKind(Geometric, Parameter("lam", 0.0, 1.0, 0.7)),
+    "hyperbolic": CurveKind(Hyperbolic, Parameter("k", 0.0, np.inf, 0.5)),
+    "power-law": CurveKind(PowerLaw, Parameter("p", 0.05, np.inf, 1.0)),
+}
+"""The curves that can be fitted."""
+
+
+@dataclass(frozen=True)
+class DepletionFit:
+    """A curve that was fitted to rewards."""
+
+    curve: str
+    noise: Noise
+    estimates: pd.DataFrame
+    """One row for each parameter: the curve's, the first reward of each kind, and for normal noise its deviation."""
+    log_likelihood: float
+    aic: float
+
+    @property
+    def depletion(self) -> Diminishing:
+        """The fitted curve, for everything in the package that takes a depletion."""
+        return CURVES[self.curve].make(float(self.estimates["value"].iloc[0]))
+
+
+def fit_depletion(
+    source: Source,
+    *,
+    curve: str = "geometric",
+    noise: Noise,
+    reward: str = "reward",
+    step: str = "step",
+    kind: str | None = None,
+    level: float = 0.95,
+    separator: str = ",",
+) -> DepletionFit:
+    """The curve along which patches wear off, by maximum likelihood with profile intervals.
+
+    One row of the table is one harvest of a fresh patch: which harvest of the visit it was (`step`, from 1), what it
+    paid, and the `kind` of the patch if kinds differ in their first reward. `noise` must be said: "poisson" for counts,
+    "normal" for amounts. Raises ValueError with the row and the cure.
+    """
+    if curve not in CURVES:
+        raise unknown("curve", curve, CURVES)
+    if noise not in ("poisson", "normal"):
+        raise ValueError(f'noise is "poisson" (counts) or "normal" (amounts), got {noise!r}')
+    table, where = read_table(source, separator)
+    table = pick(table, dict(reward=reward, step=step, kind=kind), "the table of rewards")
+    paid = as_numbers(table["reward"], where, "a reward, a finite number")
+    count = as_numbers(table["step"], where, "the number of the harvest in its visit, 1 or more")
+    bad = (count < 1) | (count != np.floor(count))
+    bad_count = noise == "poisson" and ((paid < 0) | (paid != np.floor(paid)))
+    for wrong, what in (
+        (bad, "step must be a whole number from 1 on"),
+        (bad_count, "counts are whole numbers of at least 0"),
+    ):
+        if np.any(wrong):
+            raise ValueError(f"{what}, but not so in {where(int(np.argmax(wrong)))}")
+    if len(np.unique(count)) < 2:
+        raise ValueError("all rewards are of the same step: nothing tells how they wear off")
+    labels = ["all"] if kind is None else table["kind"].unique().tolist()
+    if kind is not None:
+        require_labels(table["kind"], where)
+    code = np.zeros(len(table), int) if kind is None else pd.factorize(table["kind"])[0]
+    return _fit(curve, noise, paid, count, code, labels, level)
+
+
+def _fit(
+    curve: str,
+    noise: Noise,
+    paid: Float[np.ndarray, " rows"],
+    count: Float[np.ndarray, " rows"],
+    code: np.ndarray,
+    labels: Sequence[Any],
+    level: float,
+) -> DepletionFit:
+    """The fit to rewards that were checked."""
+    size = float(max(np.abs(paid).max(), 1e-12))
+    names = [CURVES[curve].parameter, *(Parameter(f"first_{label}", 0.0, np.inf, size) for label in labels)]
+    names += [Parameter("deviation", 0.0, np.inf, 0.2 * size)] * (noise == "normal")
+    with jax.enable_x64(True):
+        rows = jnp.asarray(paid), jnp.asarray(count), jnp.asarray(code)
+        rise = stats.chi2.ppf(level, 1) / 2
+        best, ends = jax.jit(partial(_solve, curve, noise, tuple(names)))(rows, rise)
+        z, ends = np.asarray(best.z), np.asarray(ends)
+        values = [[float(p.value(jnp.asarray(x))) for x in (z[i], *ends[i])] for i, p in enumerate(names)]
+    table = pd.DataFrame(values, columns=["value", "low", "high"])
+    table.insert(0, "parameter", [p.name for p in names])
+    table["identified"] = np.isfinite(ends).all(1) & (np.abs(z) < LARGEST - 1e-6)
+    value = -float(best.value)
+    return DepletionFit(curve, noise, table, value, 2 * len(names) - 2 * value)
+
+
+def _solve(curve: str, noise: str, names: tuple[Parameter, ...], rows: Any, rise: Any) -> tuple[Minimum, Array]:
+    """The best parameters on the unbounded scale, and the ends of their profile intervals."""
+
+    def aim(z: Array) -> Array:
+        return -_log_likelihood(curve, noise, [p.value(z[i]) for i, p in enumerate(names)], rows)
+
+    starts = jnp.stack([p.unbounded(jnp.asarray(p.typical, float)) for p in names])
+    spread = jnp.array([-2.0, -1.0, 0.0, 1.0, 2.0])[:, None] * (jnp.arange(len(names)) == 0)
+    found = jax.vmap(partial(minimise, aim))(starts + spread)
+    best = jax.tree_util.tree_map(lambda a: a[jnp.nanargmin(found.value)], found)
+
+    def end(index: Array, direction: Array) -> Array:
+        return profile_end(aim, best, index, direction, rise)
+
+    return best, jax.vmap(jax.vmap(end, (None, 0)), (0, None))(jnp.arange(len(names)), jnp.array([-1.0, 1.0]))
+
+
+def _log_likelihood(curve: str, noise: str, values: Sequence[Any], rows: Any) -> Array:
+    """The log-probability of the rewards; `values` are the curve's parameter, first rewards, and the deviation."""
+    paid, count, code = rows
+    worth = CURVES[curve].make(values[0]).worth(count - 1)
+    if noise == "poisson":
+        mean = jnp.stack(values[1:])[code] * worth
+        return jnp.sum(paid * jnp.log(mean) - mean - jax.scipy.special.gammaln(paid + 1))
+    mean = jnp.stack(values[1:-1])[code] * worth
+    return jnp.sum(jax.scipy.stats.norm.logpdf(paid, mean, values[-1]))
+
+
+def compare_depletions(source: Source, *, curves: Sequence[str] = tuple(CURVES), **settings: Any) -> pd.DataFrame:
+    """The curves by their AIC, the best first. The settings are those of `fit_depletion`."""
+    found = [fit_depletion(source, curve=curve, **settings) for curve in curves]
+    rows = [
+        {"curve": each.curve, "log_likelihood": each.log_likelihood, "aic": each.aic}
+        | each.estimates.iloc[0][["parameter", "value", "low", "high"]].to_dict()
+        for each in found
+    ]
+    table = pd.DataFrame(rows).sort_values("aic", ignore_index=True)
+    return table.assign(delta_aic=table["aic"] - table["aic"].min())

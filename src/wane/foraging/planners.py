@@ -1,0 +1,185 @@
+"""Models that solve the task: an animal that discounts, or that believes in another depletion than the true one.
+
+The animal weighs leaving against staying by their exact values (`wane.foraging.renewal`), in the task as it believes it
+to be. Where it believes in the true task and discounts nothing, it is the optimal forager with noise.
+
+The belief is about how a patch wears off. It can enter in two ways, which the paper's account of overstaying ("an
+overly large λ may lead to overstaying in depleted patches") does not tell apart:
+
+    sees="reward"    the animal sees what the last harvest paid, and expects the next rewards from that by its belief
+    sees="count"     the animal expects rewards from the kind of patch and the number of its harvests, by its belief
+
+    average="believed"    the rate ρ at which it could do elsewhere follows from the same belief
+    average="true"        it knows the true best rate, and is wrong only about the patch where it is
+"""
+
+import abc
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from wane.depletion import Diminishing
+from wane.foraging.decisions import Decisions, TaskArrays
+from wane.foraging.discounting import Discount, Exponential, HyperbolicDiscount, QuasiHyperbolic
+from wane.foraging.models import Logits, Model, Parameter, Params, inverse_temperature, stay_bias
+from wane.foraging.renewal import best_rate, surplus_of_staying
+from wane.foraging.task import Task
+
+Discounting = Literal["none", "exponential", "hyperbolic", "quasi-hyperbolic"]
+DISCOUNTS: dict[str, tuple[str, ...]] = {
+    "none": (),
+    "exponential": ("rate",),
+    "hyperbolic": ("k",),
+    "quasi-hyperbolic": ("beta", "rate"),
+}
+"""The parameters of each way to discount."""
+
+
+class Belief(abc.ABC):
+    """What an animal believes about how patches wear off. It has one parameter."""
+
+    name: str
+    """The name of the parameter."""
+
+    @abc.abstractmethod
+    def parameter(self, task: Task) -> Parameter:
+        """The parameter of the belief."""
+
+    @abc.abstractmethod
+    def expected(self, value: Any, last: Any, harvests: Any, ahead: Any) -> Any:
+        """What the `ahead`-th further harvest is expected to pay, if harvest number `harvests` paid `last`."""
+
+
+@dataclass(frozen=True)
+class LinearDrop(Belief):
+    """Every harvest pays `drop` less than the one before, down to nothing."""
+
+    name: str = "drop"
+
+    def parameter(self, task: Task) -> Parameter:
+        return Parameter(self.name, 0.0, np.inf, float(np.abs(task.curve).max()) / task.longest)
+
+    def expected(self, value: Any, last: Any, harvests: Any, ahead: Any) -> Any:
+        return jnp.maximum(last - value * ahead, 0.0)
+
+
+@dataclass(frozen=True)
+class CurveBelief(Belief):
+    """Rewards wear off along a curve over harvests with one parameter; with `Geometric`, the paper's λ̂."""
+
+    curve: Callable[[Any], Diminishing]
+    """Makes the curve from its parameter: `wane.Geometric`, `wane.Hyperbolic`."""
+    name: str = "lam"
+    low: float = 0.0
+    high: float = 1.0
+    typical: float = 0.9
+
+    def parameter(self, task: Task) -> Parameter:
+        return Parameter(self.name, self.low, self.high, self.typical)
+
+    def expected(self, value: Any, last: Any, harvests: Any, ahead: Any) -> Any:
+        curve = self.curve(value)
+        return last * curve.worth(harvests - 1 + ahead) / curve.worth(harvests - 1)
+
+
+@dataclass(frozen=True)
+class Planner(Model):
+    """An animal that weighs leaving against staying by their exact values, with noise.
+
+    The log-odds of leaving are slope · (what leaving is worth more than staying − bias). `ahead` is how many harvests
+    of one patch the animal looks ahead.
+    """
+
+    discount: Discounting = "none"
+    belief: Belief | None = None
+    sees: Literal["reward", "count"] = "reward"
+    average: Literal["believed", "true"] = "believed"
+    bias: bool = False
+    ahead: int = 48
+    needs_fresh_patches = True
+
+    def __post_init__(self) -> None:
+        if self.discount not in DISCOUNTS:
+            raise ValueError(f"discount is one of {', '.join(DISCOUNTS)}, got {self.discount!r}")
+        if self.sees not in ("reward", "count") or self.average not in ("believed", "true"):
+            raise ValueError('sees is "reward" or "count", and average is "believed" or "true"')
+
+    @property
+    def name(self) -> str:
+        parts = [] if self.discount == "none" else [self.discount]
+        if self.belief is not None:
+            parts.append(f"believed {self.belief.name} ({self.sees}, {self.average} average)")
+        return "+".join(["Planner", *parts, *["bias"] * self.bias])
+
+    def parameters(self, task: Task) -> list[Parameter]:
+        usual = 1.0 / (float(task.harvest) * task.longest)
+        ranges = {"beta": (0.0, 1.0, 0.5)}
+        found = [inverse_temperature(task)]
+        found += [Parameter(n, *ranges.get(n, (0.0, np.inf, usual))) for n in DISCOUNTS[self.discount]]
+        found += [] if self.belief is None else [self.belief.parameter(task)]
+        return found + [stay_bias(task)] * self.bias
+
+    def discounting(self, params: Params) -> Discount:
+        """The discount with these parameters."""
+        if self.discount == "exponential":
+            return Exponential(params["rate"])
+        if self.discount == "hyperbolic":
+            return HyperbolicDiscount(params["k"])
+        if self.discount == "quasi-hyperbolic":
+            return QuasiHyperbolic(params["beta"], params["rate"])
+        return Exponential(0.0)
+
+    def leaving(self, params: Params, decisions: Decisions, task: TaskArrays) -> Logits:
+        discount = self.discounting(params)
+        weights, rates = (jnp.asarray(each) for each in discount.planners())
+        value = None if self.belief is None else params[self.belief.name]
+        worth = jax.vmap(lambda rate: self._staying(value, rate, decisions, task))(rates)
+        staying = jnp.tensordot(weights, worth, 1) + discount.impatient * self._next_reward(value, decisions)
+        return -params["slope"] * (staying + params.get("bias", 0.0))
+
+    def _next_reward(self, value: Any, decisions: Decisions) -> Any:
+        """What the animal expects of the next harvest."""
+        if self.belief is None:
+            return decisions.next_reward
+        if self.sees == "reward":
+            return self.belief.expected(value, decisions.reward, decisions.harvests, 1)
+        return self.belief.expected(value, decisions.first_reward, 1, decisions.harvests)
+
+    def _staying(self, value: Any, rate: Any, decisions: Decisions, task: TaskArrays) -> Any:
+        """What staying is worth more than leaving at each decision, for a planner with one rate of discounting."""
+        believed = self._believed_task(value, task)
+        curve = believed.curve if self.average == "believed" else task.curve
+
+        def best(away: Any) -> Any:
+            return best_rate(curve, task.weights, task.harvest, away, rate)
+
+        away = jnp.asarray(task.away)
+        rho = jax.vmap(best)(away)
+        if value is None or self.sees == "count":
+            # The future depends on the kind and the count alone, so it is solved once for each kind and environment.
+            table = surplus_of_staying(
+                jnp.broadcast_to(believed.curve, (len(away), *believed.curve.shape)),
+                rho[:, None],
+                task.harvest,
+                away[:, None],
+                rate,
+            )
+            last = table.shape[-1] - 1
+            return table[decisions.environment, decisions.kind, jnp.minimum(decisions.harvests, last)]
+        assert self.belief is not None
+        steps = jnp.arange(1, self.ahead + 1)
+        future = self.belief.expected(value, decisions.reward[:, None], decisions.harvests[:, None], steps)
+        environment = decisions.environment
+        return surplus_of_staying(future, rho[environment], task.harvest, away[environment], rate)[..., 0]
+
+    def _believed_task(self, value: Any, task: TaskArrays) -> TaskArrays:
+        """The task with the curves that the animal believes in, each from its first reward."""
+        if self.belief is None:
+            return task
+        curve = self.belief.expected(value, jnp.asarray(task.curve)[:, :1], 1, jnp.arange(self.ahead))
+        return dataclasses.replace(task, curve=curve)

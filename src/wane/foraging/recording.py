@@ -1,0 +1,262 @@
+"""Recordings: where an animal was and when it was rewarded, cut into steps of equal length and into visits.
+
+`from_events` takes a table of visits with the times of arrival and departure, and a table of rewards with their times.
+`wane.foraging.track.from_track` takes positions. Both return a `Recording`: the trajectory table for everything in
+`wane.foraging` that takes one, the visits with their exact times, and notes on everything that was filled in.
+
+    >>> visits = {"patch": ["oak", "elm"], "arrival": [1.0, 7.0], "departure": [5.0, 8.5]}
+    >>> recording = from_events(visits, {"time": [1.3, 1.4, 2.0, 3.1, 7.2, 7.9, 8.1]}, step=1.0)
+    >>> print(recording.visits[["patch", "arrival", "duration", "travel", "reward"]].to_string(index=False))
+    patch  arrival  duration  travel  reward
+      oak      1.0       4.0     NaN     4.0
+      elm      7.0       1.5     2.0     3.0
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from wane.foraging.sources import Source, Where, as_numbers, as_seconds, pick, read_table, require_labels
+from wane.foraging.task import Task
+from wane.foraging.visits import Patches, PatchVisits, from_stays
+from wane.limits import require_memory
+from wane.types import Real
+
+KEYS = ["subject", "session"]
+
+
+@dataclass(frozen=True)
+class Recording:
+    """What an animal did, in steps and in visits."""
+
+    steps: pd.DataFrame
+    """A trajectory table (`check_table`): episode, time, site, reward, and subject. An episode is a session."""
+    visits: pd.DataFrame
+    """One row a visit: subject, session, patch, arrival, departure, duration, travel, harvests, reward, censored."""
+    step: float
+    """The length of a step, in the unit of the times."""
+    notes: tuple[str, ...]
+    """Sentences on what was filled in, moved or does not fit. Nothing else was changed."""
+
+    def to_visits(
+        self,
+        task: Task,
+        *,
+        patches: Patches,
+        kinds: Mapping[Any, Any] | None = None,
+        environments: Mapping[Any, Any] | None = None,
+    ) -> PatchVisits:
+        """The visits for `fit`: a harvest of the task is one step, and `patches` is as in `from_stays`.
+
+        `kinds` says of which kind each patch is, `environments` which environment each session is; without them the
+        labels are taken for the kinds and for the environments, unless the task has only one. Raises ValueError if the
+        task's harvest does not take one step.
+        """
+        if not np.isclose(float(task.harvest), self.step, rtol=1e-6):
+            raise ValueError(
+                f"a harvest of the task takes {task.harvest} but a step takes {self.step:g}: make them equal"
+            )
+        table = self.visits.copy()
+        for name, column, given, labels in (
+            ("kind", "patch", kinds, task.kinds),
+            ("environment", "session", environments, task.environments),
+        ):
+            table[name] = labels[0] if given is None and len(labels) == 1 else mapped_labels(table[column], given, name)
+        found = from_stays(table, task, patches=patches, patch="patch", session="session", censored="censored")
+        return PatchVisits(found.table, task, found.rewards, found.fresh, self.notes)
+
+
+def mapped_labels(labels: pd.Series, given: Mapping[Any, Any] | None, name: str) -> pd.Series:
+    """The kind or the environment of each label. Raises ValueError if one has none."""
+    if given is None:
+        return labels
+    for label in labels.unique().tolist():
+        if label not in given:
+            raise ValueError(f"{name}s has no entry for {labels.name} {label!r}: it has {', '.join(map(repr, given))}")
+    return labels.map(dict(given))
+
+
+def join(recordings: Sequence[Recording]) -> Recording:
+    """Several recordings as one. Raises ValueError if their steps differ, or if two hold the same session."""
+    if not recordings:
+        raise ValueError("there is no recording to join")
+    lengths = {recording.step for recording in recordings}
+    if len(lengths) > 1:
+        raise ValueError(f"recordings with steps of {', '.join(f'{step:g}' for step in sorted(lengths))} do not join")
+    sessions = pd.concat([recording.steps[["subject", "episode"]].drop_duplicates() for recording in recordings])
+    twice = sessions[sessions.duplicated()]
+    if len(twice):
+        subject, session = twice.iloc[0]
+        raise ValueError(f"two recordings hold session {session!r} of subject {subject!r}: give each its own name")
+    return Recording(
+        pd.concat([recording.steps for recording in recordings], ignore_index=True),
+        pd.concat([recording.visits for recording in recordings], ignore_index=True),
+        recordings[0].step,
+        tuple(note for recording in recordings for note in recording.notes),
+    )
+
+
+def from_events(
+    visits: Source,
+    rewards: Source | None = None,
+    *,
+    step: Real,
+    subject: str | None = None,
+    session: str | None = None,
+    patch: str = "patch",
+    arrival: str = "arrival",
+    departure: str = "departure",
+    reward_time: str = "time",
+    amount: str | None = None,
+    end: Real | None = None,
+    separator: str = ",",
+) -> Recording:
+    """A recording from the times of visits and of rewards.
+
+    - `visits`: one row a visit, with its patch, arrival and departure. A departure that is missing means that the
+      session ended first; `end` is when the sessions ended (by default the latest time of each session).
+    - `rewards`: one row a reward, with its time, its `amount` (1 by default), and the same subject and session columns.
+    - `step`: the length of the steps into which time is cut. At each step the animal is where it was in the middle of
+      the step.
+
+    Times are numbers, or dates with times, which are counted in seconds. Raises ValueError with the row and the cure.
+    """
+    if not (np.isfinite(step) and step > 0):
+        raise ValueError(f"step must be a number above 0, the length of a step, got {step}")
+    table, where = read_table(visits, separator)
+    keys = dict(subject=subject, session=session)
+    table = pick(table, keys | dict(patch=patch, arrival=arrival, departure=departure), "the table of visits")
+    prey, where_prey = read_table({"time": []} if rewards is None else rewards, separator)
+    prey = pick(prey, keys | dict(time=reward_time, amount=amount), "the table of rewards") if len(prey) else prey
+    for each in (table, prey):
+        for name, given in keys.items():
+            if given is None:
+                each[name] = 1
+    if table.empty:
+        raise ValueError("the table of visits has no rows: give one for each visit")
+    table, prey = _read_times(table, prey, where, where_prey, amount)
+    return _record(table, prey, float(step), None if end is None else float(end), where)
+
+
+def _read_times(
+    table: pd.DataFrame, prey: pd.DataFrame, where: Where, where_prey: Where, amount: str | None
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Both tables with times as numbers. Raises ValueError for times, labels and amounts that make no sense."""
+    for name in (*KEYS, "patch"):
+        require_labels(table[name], where)
+    ended = table["departure"].notna().to_numpy()
+    # Dates are counted from one moment for all columns, so they are read together.
+    moments = pd.concat([table["arrival"], table["departure"][ended], prey["time"]], ignore_index=True)
+    rows = [*range(len(table)), *np.flatnonzero(ended)]
+    names = [where(i) for i in rows] + [where_prey(i) for i in range(len(prey))]
+    numbers = as_seconds(moments.rename("time").infer_objects(), lambda i: names[i])
+    if (numbers < 0).any():
+        i = int((numbers < 0).argmax())
+        raise ValueError(
+            f"a time is {numbers[i]:g} in {names[i]}: count times from the beginning, so that none is negative"
+        )
+    departure = np.full(len(table), np.nan)
+    departure[ended] = numbers[len(table) : len(rows)]
+    table = table.assign(arrival=numbers[: len(table)], departure=departure, row=np.arange(len(table)))
+    paid = as_numbers(prey["amount"], where_prey, "the amount of a reward, a finite number") if amount else 1.0
+    prey = prey.assign(time=numbers[len(rows) :], amount=paid)
+    for name in KEYS:
+        require_labels(prey[name], where_prey, table[name].unique().tolist(), f"every {name} needs a visit")
+    return table, prey
+
+
+def _record(table: pd.DataFrame, prey: pd.DataFrame, step: float, end: float | None, where: Where) -> Recording:
+    """The recording of tables whose times are numbers."""
+    parts, found, notes = [], [], []
+    rewards = dict(iter(prey.groupby(KEYS, sort=False)))
+    nothing = prey.iloc[:0]
+    for key, group in table.groupby(KEYS, sort=False):
+        group = group.sort_values("arrival", kind="stable").reset_index(drop=True)
+        paid = rewards.get(key, nothing).sort_values("time")
+        last = _check_visits(group, paid, end, where)
+        group = group.assign(censored=group["departure"].isna(), departure=group["departure"].fillna(last))
+        parts.append(_cut(group, paid, step, last, key))
+        visits, note = describe_visits(group, paid, step, key)
+        found.append(visits)
+        notes += note
+    return Recording(pd.concat(parts, ignore_index=True), pd.concat(found, ignore_index=True), step, tuple(notes))
+
+
+def _check_visits(group: pd.DataFrame, paid: pd.DataFrame, end: float | None, where: Where) -> float:
+    """When the session ends. Raises ValueError for visits that end before they begin, or that overlap."""
+    arrival, departure, row = (group[name].to_numpy() for name in ("arrival", "departure", "row"))
+    for i in np.flatnonzero(departure <= arrival):
+        raise ValueError(
+            f"the visit in {where(int(row[i]))} departs at {departure[i]:g}, not after its arrival {arrival[i]:g}"
+        )
+    for i in range(len(group) - 1):
+        if np.isnan(departure[i]) or departure[i] > arrival[i + 1]:
+            until = "has no departure" if np.isnan(departure[i]) else f"lasts until {departure[i]:g}"
+            raise ValueError(
+                f"the visit in {where(int(row[i]))} {until}, but that in {where(int(row[i + 1]))} begins at "
+                f"{arrival[i + 1]:g}: an animal is in one patch at a time; correct the times, or name the column that "
+                'tells sessions or subjects apart, session="…"'
+            )
+    latest = float(np.nanmax([*arrival, *departure, *paid["time"]]))
+    if end is not None and latest > end:
+        raise ValueError(f"something happens at {latest:g}, after the end of the session at {end:g}")
+    return latest if end is None else end
+
+
+def _cut(group: pd.DataFrame, paid: pd.DataFrame, step: float, last: float, key: Any) -> pd.DataFrame:
+    """The steps of one session: the patch in the middle of each step, and the sum of its rewards."""
+    start = float(min(group["arrival"].iloc[0], paid["time"].min() if len(paid) else np.inf))
+    count = max(int(np.ceil((last - start) / step - 1e-9)), 1)
+    # A last visit that ended by itself needs a step after it, or it would look as if the session had ended it.
+    count += int(not group["censored"].iloc[-1] and group["departure"].iloc[-1] >= last - step / 2)
+    require_memory("the table of steps", (count, "steps"), copies=8, cure="take a longer step")
+    middle = start + step * (np.arange(count) + 0.5)
+    visit = np.searchsorted(group["arrival"].to_numpy(), middle, side="right") - 1
+    inside = (visit >= 0) & (middle < group["departure"].to_numpy()[visit])
+    site = group["patch"].astype(object).to_numpy()[visit]
+    bins = np.minimum(((paid["time"].to_numpy(float) - start) / step).astype(int), count - 1)
+    reward = np.bincount(bins, paid["amount"].to_numpy(float), count) if len(paid) else np.zeros(count)
+    subject, session = key
+    return pd.DataFrame(
+        {
+            "subject": subject,
+            "episode": session,
+            "time": start + step * np.arange(count),
+            "site": pd.Series(site, dtype=object).where(inside, None),
+            "reward": reward,
+        }
+    )
+
+
+def describe_visits(group: pd.DataFrame, paid: pd.DataFrame, step: float, key: Any) -> tuple[pd.DataFrame, list[str]]:
+    """The visits of one session with their durations and rewards, and notes on what does not fit."""
+    arrival, departure = group["arrival"].to_numpy(float), group["departure"].to_numpy(float)
+    time, amount = paid["time"].to_numpy(float), paid["amount"].to_numpy(float)
+    visit = np.searchsorted(arrival, time, side="right") - 1
+    inside = (visit >= 0) & (time <= departure[visit])
+    steps = np.round((departure - arrival) / step).astype(int)
+    notes = []
+    who = f"subject {key[0]!r}, session {key[1]!r}"
+    if (~inside).any():
+        notes.append(
+            f"{who}: {int((~inside).sum())} rewards came while the animal was in no patch; they count for none."
+        )
+    if (steps < 1).any():
+        notes.append(f"{who}: {int((steps < 1).sum())} visits last less than half a step; they count as one harvest.")
+    return pd.DataFrame(
+        {
+            "subject": key[0],
+            "session": key[1],
+            "patch": group["patch"].to_numpy(),
+            "arrival": arrival,
+            "departure": departure,
+            "duration": departure - arrival,
+            "travel": np.append(np.nan, arrival[1:] - departure[:-1]),
+            "harvests": np.maximum(steps, 1),
+            "reward": np.bincount(visit[inside], amount[inside], len(group)),
+            "censored": group["censored"].to_numpy(bool),
+        }
+    ), notes

@@ -1,0 +1,231 @@
+"""Simulated animals: what would be found if a model were true.
+
+`simulate` lets a model make the visits of given data: the same patches in the same order, with leaving drawn at random.
+`recover` fits the model to many such animals: are the parameters found again, and do the intervals cover them as often
+as they say? `confusion` fits all models to the animals of each: is the right one chosen?
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pandas as pd
+from jaxtyping import Array, Float, Int
+
+from wane.foraging.decisions import Decisions, TaskArrays, task_arrays
+from wane.foraging.fitting import EVERYONE, Fit, fit
+from wane.foraging.models import LearningModel, Model
+from wane.foraging.visits import PatchVisits
+from wane.types import Real
+
+Harvests = Int[np.ndarray, "copies visits"]
+
+
+def simulate(
+    model: Model, like: PatchVisits, params: Fit | Mapping[str, Real], *, copies: int = 1, seed: int = 0
+) -> PatchVisits:
+    """Visits of simulated animals to the patches of `like`, each copy of an animal under a number of its own.
+
+    `params` are the parameters by name, or a fit, whose animals then have their own parameters. A visit that would go
+    on for more than twice the longest curve is cut there, and one that reaches its `limit` ends; both are censored.
+    The column `animal` says which animal of `like` was copied.
+    """
+    if copies < 1:
+        raise ValueError(f"copies is 1 or more, got {copies}")
+    rng = np.random.default_rng(seed)
+    tables, rewards, number = [], [], 0
+    longest = max(2 * like.task.longest, like.rewards.shape[1] - 1)
+    with jax.enable_x64(True):
+        for animal, own in like.by_subject():
+            paid = np.pad(own.rewards, ((0, 0), (0, longest + 1 - own.rewards.shape[1])))
+            values = _parameters_of(params, animal)
+            harvests = _draw(model, own, paid, values, copies, rng)
+            limit = own.table["limit"].to_numpy() if "limit" in own.table else np.full(len(own.table), longest + 1)
+            limit = np.minimum(limit, longest)
+            for each in harvests:
+                ended = each >= limit if "limit" in own.table else each > limit
+                simulated = {"subject": number, "harvests": np.minimum(each, limit), "censored": ended}
+                tables.append(own.table.assign(animal=animal, **simulated))
+                rewards.append(paid)
+                number += 1
+    return PatchVisits(pd.concat(tables, ignore_index=True), like.task, np.concatenate(rewards), like.fresh)
+
+
+def _parameters_of(params: Fit | Mapping[str, Real], animal: Any) -> dict[str, float]:
+    """The parameters of one animal."""
+    if isinstance(params, Fit):
+        return params.parameters(EVERYONE if params.pooled else animal)
+    return {name: float(value) for name, value in params.items()}
+
+
+def _draw(
+    model: Model,
+    own: PatchVisits,
+    paid: Float[np.ndarray, "visits harvests"],
+    values: Mapping[str, float],
+    copies: int,
+    rng: np.random.Generator,
+) -> Harvests:
+    """The number of harvests of each visit; one more than there are rewards for if the animal never leaves."""
+    table, task = own.table, own.task
+    environment = pd.Categorical(table["environment"], categories=task.environments).codes.astype(np.int64)
+    kind = pd.Categorical(table["kind"], categories=task.kinds).codes.astype(np.int64)
+    longest = paid.shape[1] - 1
+    arrays, params = task_arrays(task), {name: jnp.asarray(value) for name, value in values.items()}
+    chance = rng.random((copies, len(table), longest))
+    if isinstance(model, LearningModel):
+        decisions = _all_decisions(environment, kind, paid, task.away)
+        return np.asarray(_play(model, params, decisions, jnp.asarray(chance), arrays))
+    # Visits to the same kind of patch with the same rewards have the same chances.
+    seen = np.column_stack([environment, kind, paid])
+    _, which, back = np.unique(seen, axis=0, return_index=True, return_inverse=True)
+    decisions = _all_decisions(environment[which], kind[which], paid[which], task.away)
+    flat = Decisions(*(a.reshape(-1) for a in decisions))
+    logits = np.asarray(model.leaving(params, flat, arrays)).reshape(len(which), longest)
+    leaves = chance < 1 / (1 + np.exp(-logits))[back.reshape(-1)]
+    return np.where(leaves.any(2), leaves.argmax(2) + 1, longest + 1)
+
+
+def _all_decisions(
+    environment: Int[np.ndarray, " visits"],
+    kind: Int[np.ndarray, " visits"],
+    paid: Float[np.ndarray, "visits harvests"],
+    away: Float[np.ndarray, " environments"],
+) -> Decisions:
+    """All decisions that each visit could bring: (visits, harvests)."""
+    shape = len(paid), paid.shape[1] - 1
+    n = np.broadcast_to(np.arange(1, shape[1] + 1), shape)
+    arrays = (
+        np.broadcast_to(environment[:, None], shape),
+        np.broadcast_to(kind[:, None], shape),
+        n,
+        np.broadcast_to(paid[:, :1], shape),
+        paid[:, :-1],
+        paid[:, 1:],
+        np.where(n == 1, away[environment][:, None], 0.0),
+    )
+    return Decisions(*(jnp.asarray(a) for a in arrays))
+
+
+@partial(jax.jit, static_argnums=0)
+def _play(model: LearningModel, params: Any, decisions: Decisions, chance: Array, task: TaskArrays) -> Array:
+    """The harvests of animals that learn: (copies, visits)."""
+
+    def harvest(state: Any, step: Any) -> tuple[Any, Any]:
+        known, there, count = state
+        decision, u = step
+        learned, logit = model.step(params, known, decision, task)
+        known = jax.tree_util.tree_map(lambda new, old: jnp.where(there, new, old), learned, known)
+        stays = there & (u >= jax.nn.sigmoid(logit))
+        return (known, stays, count + stays), None
+
+    def visit(known: Any, one: Any) -> tuple[Any, Any]:
+        state = known, jnp.asarray(True), jnp.asarray(1)
+        (known, _, count), _ = jax.lax.scan(harvest, state, one)
+        return known, count
+
+    def copy(u: Array) -> Array:
+        return jax.lax.scan(visit, model.start(params, task), (decisions, u))[1]
+
+    return jax.vmap(copy)(chance)
+
+
+@dataclass(frozen=True)
+class Recovery:
+    """Parameters that were simulated and found again."""
+
+    model: Model
+    table: pd.DataFrame
+    """One row for each simulated animal and parameter: true, value, low, high, identified, covered."""
+
+    def coverage(self) -> pd.DataFrame:
+        """For each parameter: the share of intervals that cover the truth, its standard error, and the number of fits.
+
+        Fits in which a parameter is not identified have no interval. They are counted in `identified`, and they are
+        left out of `coverage`, which is missing where no fit has an interval.
+        """
+        rows = []
+        for name, group in self.table.groupby("parameter", sort=False):
+            known = group[group["identified"]]
+            share = known["covered"].mean() if len(known) else np.nan
+            error = np.sqrt(share * (1 - share) / len(known)) if len(known) else np.nan
+            centred = known["value"] - known["true"]
+            rows.append(
+                dict(
+                    parameter=name,
+                    coverage=share,
+                    se=error,
+                    fits=len(group),
+                    identified=len(known) / len(group),
+                    median_error=centred.median(),
+                )
+            )
+        return pd.DataFrame(rows)
+
+
+def recover(
+    model: Model,
+    like: PatchVisits,
+    *,
+    fits: int = 40,
+    seed: int = 0,
+    starts: int = 4,
+    intervals: Literal["hessian", "profile"] = "hessian",
+    level: float = 0.95,
+    params: Fit | Mapping[str, Real] | None = None,
+) -> Recovery:
+    """Simulates animals with the parameters that were fitted to `like`, and fits them again.
+
+    Every animal of `like` is copied equally often, `fits` times in all (rounded up). `params` replaces the fitted
+    parameters.
+    """
+    truth = fit(like, model, starts=starts, seed=seed, intervals="none") if params is None else params
+    copies = -(-fits // len(like.subjects))
+    simulated = simulate(model, like, truth, copies=copies, seed=seed)
+    found = fit(simulated, model, starts=starts, seed=seed + 1, intervals=intervals, level=level)
+    animal = simulated.table.drop_duplicates("subject").set_index("subject")["animal"]
+    values = {each: _parameters_of(truth, each) for each in like.subjects}
+    table = found.estimates.assign(animal=found.estimates["subject"].map(animal))
+    table["true"] = [values[a][p] for a, p in zip(table["animal"], table["parameter"], strict=True)]
+    # Profile intervals may have one open end, which covers everything on its side.
+    below, above = (
+        table["low"].isna() | (table["low"] <= table["true"]),
+        table["high"].isna() | (table["high"] >= table["true"]),
+    )
+    table["covered"] = below & above & table["identified"]
+    return Recovery(model, table)
+
+
+def confusion(
+    models: Sequence[Model],
+    like: PatchVisits,
+    *,
+    copies: int = 5,
+    criterion: Literal["aic", "bic"] = "bic",
+    seed: int = 0,
+    starts: int = 4,
+    params: Mapping[str, Fit | Mapping[str, Real]] | None = None,
+) -> pd.DataFrame:
+    """How often each model (columns) is chosen when animals are simulated from each model (rows).
+
+    Every animal of `like` is copied `copies` times with the parameters that were fitted to it, or with `params`, by the
+    names of the models.
+    """
+    if criterion not in ("aic", "bic"):
+        raise ValueError(f'criterion is "aic" or "bic", got {criterion!r}')
+    names = [model.name for model in models]
+    rows = {}
+    for number, model in enumerate(models):
+        own = (params or {}).get(model.name)
+        truth = fit(like, model, starts=starts, seed=seed, intervals="none") if own is None else own
+        animals = simulate(model, like, truth, copies=copies, seed=seed + number)
+        scores = [
+            fit(animals, each, starts=starts, seed=seed, intervals="none").likelihoods[criterion] for each in models
+        ]
+        chosen = np.argmin(np.stack([each.to_numpy() for each in scores]), axis=0)
+        rows[model.name] = np.bincount(chosen, minlength=len(models)) / len(chosen)
+    return pd.DataFrame.from_dict(rows, orient="index", columns=names)

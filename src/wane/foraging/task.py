@@ -1,0 +1,148 @@
+"""A patch-leaving task: which patches there are, what they pay, and how long everything takes.
+
+An animal arrives at a fresh patch of a random kind and harvests it. The n-th harvest of a patch of kind k takes
+`harvest` units of time and pays rewards[k][n − 1] when it ends. The animal leaves when it likes, after one harvest at
+least, and is on its way for the `travel` time of the environment until it arrives at the next patch.
+
+    >>> task = Task.linear({"low": 60, "high": 120}, drop=8, travel={"rich": 10, "poor": 30}, harvest=10)
+    >>> task.rewards["low"][:4].tolist(), task.longest
+    ([60.0, 52.0, 44.0, 36.0], 16)
+"""
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from wane.depletion import Depletion, Diminishing
+from wane.types import ArrayLike, Real
+
+MOST_HARVESTS = 10_000
+"""Curves longer than this are refused: every harvest is one entry of a table."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """Kinds of patches and environments. Raises ValueError if a number makes no sense."""
+
+    rewards: Mapping[Any, ArrayLike]
+    """What the first, second, … harvest of each kind of patch pays. Later harvests pay nothing."""
+    travel: Mapping[Any, Real]
+    """The time from one patch to the next in each environment."""
+    harvest: Real = 1.0
+    """The time that one harvest takes."""
+    handling: Real = 0.0
+    """The time from the arrival until the first harvest begins. It adds to the travel time."""
+    chances: Mapping[Any, Real] | None = None
+    """How often each kind is met; equally often by default."""
+    time_unit: str = ""
+    """The name of the unit of time, for figures: "s"."""
+    reward_unit: str = ""
+    """The name of the unit of reward, for figures: "µL"."""
+    curve: Float[np.ndarray, "kinds harvests"] = field(init=False, repr=False, compare=False)
+    """The rewards as one table, with zeros where a curve has ended."""
+
+    def __post_init__(self) -> None:
+        if not self.rewards or not self.travel:
+            raise ValueError("a task needs rewards of at least one kind of patch and at least one travel time")
+        curves = {kind: _checked_curve(kind, rewards) for kind, rewards in self.rewards.items()}
+        longest = max(map(len, curves.values()))
+        table = np.stack([np.pad(rewards, (0, longest - len(rewards))) for rewards in curves.values()])
+        object.__setattr__(self, "rewards", curves)
+        object.__setattr__(self, "curve", table)
+        for environment, time in self.travel.items():
+            _check_time(f"the travel time of environment {environment!r}", time)
+        _check_time("the handling time", self.handling)
+        if not (np.isfinite(self.harvest) and self.harvest > 0):
+            raise ValueError(f"the time of a harvest must be a number above 0, got {self.harvest}")
+        self._check_chances()
+
+    def _check_chances(self) -> None:
+        """Raises ValueError unless every kind has a chance, and the chances can be scaled to 1."""
+        given = self.chances
+        if given is None:
+            return
+        for kind in {*given, *self.rewards}:
+            if kind not in given or kind not in self.rewards:
+                raise ValueError(f"chances and rewards must name the same kinds of patches, {kind!r} is in one only")
+        values = np.array([*given.values()], float)
+        if not (np.isfinite(values).all() and (values >= 0).all() and values.sum() > 0):
+            raise ValueError(f"chances must be numbers of at least 0, one of them above 0, got {dict(given)}")
+
+    @classmethod
+    def linear(cls, first: Mapping[Any, Real], drop: Real, travel: Mapping[Any, Real], **settings: Any) -> "Task":
+        """Patches that pay `first` at the first harvest and `drop` less at each further one, until nothing is left."""
+        if not (np.isfinite(drop) and drop > 0):
+            raise ValueError(f"drop must be a number above 0, what each harvest pays less than the one before: {drop}")
+        rewards = {}
+        for kind, value in first.items():
+            count = max(int(np.ceil(value / drop)), 1)
+            rewards[kind] = np.maximum(value - drop * np.arange(count + 1), 0.0)
+        return cls(rewards, travel, **settings)
+
+    @classmethod
+    def depleting(
+        cls,
+        first: Mapping[Any, Real],
+        depletion: Diminishing,
+        travel: Mapping[Any, Real],
+        longest: int,
+        **settings: Any,
+    ) -> "Task":
+        """Patches that pay `first` at the first harvest and wear off along a curve over harvests, up to `longest`.
+
+        >>> from wane import Geometric
+        >>> Task.depleting({"oak": 8}, Geometric(0.5), {"wood": 3.0}, longest=4).rewards["oak"].tolist()
+        [8.0, 4.0, 2.0, 1.0]
+        """
+        worth = np.asarray(depletion.worth(np.arange(longest)), float)
+        return cls({kind: value * worth for kind, value in first.items()}, travel, **settings)
+
+    @property
+    def kinds(self) -> list[Any]:
+        """The labels of the kinds of patches, in the order of the rows of `curve`."""
+        return list(self.rewards)
+
+    @property
+    def environments(self) -> list[Any]:
+        """The labels of the environments."""
+        return list(self.travel)
+
+    @property
+    def longest(self) -> int:
+        """The number of harvests of the longest curve."""
+        return self.curve.shape[1]
+
+    @property
+    def away(self) -> Float[np.ndarray, " environments"]:
+        """The time between two harvests of different patches, in excess of the harvest itself."""
+        return np.array([*self.travel.values()], float) + float(self.handling)
+
+    @property
+    def weights(self) -> Float[np.ndarray, " kinds"]:
+        """The probability of each kind."""
+        given = dict.fromkeys(self.rewards, 1.0) if self.chances is None else self.chances
+        values = np.array([float(given[kind]) for kind in self.rewards])
+        return values / values.sum()
+
+
+def _checked_curve(kind: Hashable, rewards: ArrayLike) -> Float[np.ndarray, " harvests"]:
+    """The rewards of one kind. Raises ValueError unless they are a list of finite numbers."""
+    if isinstance(rewards, Depletion):
+        raise TypeError(f"rewards of {kind!r} is a {type(rewards).__name__}: use Task.depleting(first, depletion, …)")
+    curve = np.asarray(rewards, float)
+    if curve.ndim != 1 or not 1 <= len(curve) <= MOST_HARVESTS:
+        raise ValueError(f"rewards of {kind!r} must be a list of 1 to {MOST_HARVESTS} numbers, got shape {curve.shape}")
+    bad = ~np.isfinite(curve)
+    if bad.any():
+        n = int(bad.argmax())
+        raise ValueError(f"harvest {n + 1} of {kind!r} pays {curve[n]}: every reward must be a finite number")
+    return curve
+
+
+def _check_time(what: str, time: Real) -> None:
+    """Raises ValueError unless a time is a finite number of at least 0."""
+    if not (np.isfinite(time) and time >= 0):
+        raise ValueError(f"{what} must be a number of at least 0, got {time}")

@@ -1,0 +1,301 @@
+"""Tracks: positions of an animal, read on a regular clock and turned into stays in patches.
+
+Cameras and GPS tags do not tick regularly, and they lose the animal now and then. `from_track` reads the track at
+regular times t₀, t₀ + step, …, each from the nearest sample. A time without a sample within `tolerance` steps is a
+drop-out. Short drop-outs are filled in with the patch where the animal was last seen; a long one cuts the session in
+two. The notes of the recording say how often either happened.
+
+    >>> t = np.arange(0, 6, 0.1)
+    >>> recording = from_track(t, x=t, y=0 * t, patches={"oak": Circle(2, 0, 0.45), "elm": [(3, -1), (5, -1), (4, 2)]})
+    >>> recording.visits[["patch", "harvests"]].values.tolist()
+    [['oak', 9], ['elm', 13]]
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Bool, Float, Int
+
+from wane.foraging.leaving import find_stays
+from wane.foraging.recording import Recording, describe_visits
+from wane.foraging.sources import Source, Where, as_numbers, as_seconds, pick, read_table, shown
+from wane.limits import require_memory
+from wane.types import ArrayLike, Real
+
+Samples = Float[np.ndarray, " samples"]
+Steps = Int[np.ndarray, " steps"]
+
+
+class Circle(NamedTuple):
+    """A round patch."""
+
+    x: float
+    y: float
+    radius: float
+
+
+Region = Circle | ArrayLike
+"""A circle, or the corners of a polygon (corners, 2)."""
+Regions = Mapping[Any, Region] | Callable[[Any, Any], Any]
+"""A region for each patch, or a function of x and y that returns labels, None where there is no patch."""
+
+
+class Clock(NamedTuple):
+    """Regular times, and the sample from which each is read."""
+
+    time: Float[np.ndarray, " steps"]
+    sample: Steps
+    missing: Bool[np.ndarray, " steps"]
+    """Whether no sample is near enough."""
+    farthest: float
+    """The largest distance of a time from its sample, in steps, drop-outs left out."""
+
+
+def from_track(
+    times: Source,
+    x: ArrayLike | str,
+    y: ArrayLike | str,
+    *,
+    patches: Regions,
+    rewards: Source | None = None,
+    time: str = "time",
+    step: Real | None = None,
+    tolerance: float = 0.75,
+    fill: int = 5,
+    shortest: int = 0,
+    subject: Any = 1,
+    session: Any = 1,
+    separator: str = ",",
+) -> Recording:
+    """A recording from positions of one animal in one session.
+
+    - `times`, `x`, `y`: arrays of equal length. `times` may instead be a table, a pynapple `TsdFrame` or the path of a
+      CSV file; then `x`, `y` and `time` are the names of its columns. Dates with times are counted in seconds.
+      Positions that are missing are drop-outs.
+    - `patches`: a `Circle` or the corners of a polygon for each patch, or a function of the arrays x and y that returns
+      labels, None where there is no patch.
+    - `rewards`: times of rewards, or a table with columns time and (if they differ) amount.
+    - `step`: the length of a step; by default the median distance of the samples.
+    - `tolerance`: how far a sample may be from the time that is read from it, in steps.
+    - `fill`: drop-outs of at most so many steps are filled in; at longer ones the session is cut.
+    - `shortest`: absences from a patch, and then stays, of fewer steps are taken as errors of the tracking.
+
+    Raises ValueError with the sample and the cure.
+    """
+    seconds, place, where = _read_samples(times, x, y, time, separator)
+    clock = _make_clock(seconds, np.isfinite(place[0]) & np.isfinite(place[1]), step, tolerance)
+    length = clock.time[1] - clock.time[0] if step is None else float(step)
+    codes, labels = _label(place, patches, where)
+    site, kept, notes = _fill_in(codes[clock.sample], clock, fill)
+    site, merged = _smooth(site, shortest, kept)
+    # The session is cut where kept steps begin again; without the first position the first part begins later.
+    part = np.cumsum(np.diff(kept, prepend=False) & kept) - 1
+    paid = _read_rewards(rewards, clock.time[0], clock.time[-1] + length, separator)
+    notes = [*_clock_notes(seconds, clock, float(length), tolerance), *notes, *merged]
+    whole = part[kept].max() == 0
+    names = [session if whole else f"{session}.{i + 1}" for i in range(part.max() + 1)]
+    return _to_recording(clock.time[kept], site[kept], part[kept], labels, names, paid, float(length), subject, notes)
+
+
+def _read_samples(
+    times: Source, x: ArrayLike | str, y: ArrayLike | str, time: str, separator: str
+) -> tuple[Samples, Float[np.ndarray, "2 samples"], Where]:
+    """Times, positions, and how to name a sample. Raises ValueError unless times grow."""
+    if isinstance(x, str) and isinstance(y, str):
+        table, where = read_table(times, separator)
+        table = pick(table, {"time": time, "x": x, "y": y}, "the track")
+    else:
+        arrays = {name: np.asarray(values) for name, values in (("time", times), ("x", x), ("y", y))}
+        if len({np.shape(values) for values in arrays.values()}) > 1 or arrays["time"].ndim != 1:
+            shapes = ", ".join(f"{name} {np.shape(values)}" for name, values in arrays.items())
+            raise ValueError(f"times, x and y must be lists of the same length, their shapes are {shapes}")
+        table, where = pd.DataFrame(arrays), lambda i: f"sample {i}"
+    if len(table) < 2:
+        raise ValueError("a track needs two samples at least")
+    seconds = as_seconds(table["time"], where)
+    for i in np.flatnonzero(np.diff(seconds) <= 0)[:1]:
+        what = "the same time as" if seconds[i] == seconds[i + 1] else "a later time than"
+        raise ValueError(
+            f"{where(int(i))} has {what} {where(int(i) + 1)} ({seconds[i]:g} and {seconds[i + 1]:g}): sort the track "
+            "by time, keep one row for each time, and give every animal and session a call of its own"
+        )
+    place = np.stack([pd.to_numeric(table[name], errors="coerce").to_numpy(float) for name in ("x", "y")])
+    for name, column in zip(("x", "y"), place, strict=True):
+        strange = ~np.isfinite(column) & ~table[name].isna().to_numpy()
+        if strange.any():
+            i = int(strange.argmax())
+            raise ValueError(f"{name} is {shown(table[name], i)} in {where(i)}: give a number, or leave it empty")
+    if not np.isfinite(place).all(0).any():
+        raise ValueError("no sample has a position: is the track empty, or are x and y other columns?")
+    return seconds, place, where
+
+
+def _make_clock(seconds: Samples, seen: Bool[np.ndarray, " samples"], step: Real | None, tolerance: float) -> Clock:
+    """Regular times from the first sample to the last, each with the nearest sample that has a position."""
+    length = float(np.median(np.diff(seconds)) if step is None else step)
+    if not (np.isfinite(length) and length > 0):
+        raise ValueError(f"step must be a number above 0, the length of a step, got {step}")
+    if not 0 < tolerance <= 10:
+        raise ValueError(f"tolerance is in steps, above 0 and at most 10, got {tolerance}")
+    count = int(np.floor((seconds[-1] - seconds[0]) / length + 0.5)) + 1
+    require_memory("the track on a regular clock", (count, "steps"), copies=8, cure="take a longer step")
+    time = seconds[0] + length * np.arange(count)
+    used = np.flatnonzero(seen)
+    after = np.clip(np.searchsorted(seconds[used], time), 1, max(len(used) - 1, 1))
+    before = used[after - 1]
+    after = used[np.minimum(after, len(used) - 1)]
+    nearest = np.where(np.abs(seconds[after] - time) < np.abs(seconds[before] - time), after, before)
+    distance = np.abs(seconds[nearest] - time) / length
+    missing = distance > tolerance
+    return Clock(time, nearest, missing, float(distance[~missing].max(initial=0.0)))
+
+
+def _label(place: Float[np.ndarray, "2 samples"], patches: Regions, where: Where) -> tuple[Steps, list[Any]]:
+    """The number of the patch of each sample, −1 where it is in none, and the labels of the patches."""
+    x, y = place
+    if not isinstance(patches, Mapping):
+        names = np.array(patches(x, y), object)
+        names[names == ""] = None
+        codes, found = pd.factorize(names)
+        return codes, list(found)
+    codes = np.full(len(x), -1)
+    for number, (label, region) in enumerate(patches.items()):
+        inside = _contains(label, region, x, y)
+        both = inside & (codes >= 0)
+        if both.any():
+            other = list(patches)[codes[int(both.argmax())]]
+            raise ValueError(
+                f"patches {other!r} and {label!r} overlap: {where(int(both.argmax()))} at "
+                f"({x[both][0]:g}, {y[both][0]:g}) lies in both"
+            )
+        codes[inside] = number
+    return codes, list(patches)
+
+
+def _contains(label: Any, region: Region, x: Samples, y: Samples) -> Bool[np.ndarray, " samples"]:
+    """Whether each position lies in a region. A position that is missing lies in none."""
+    if isinstance(region, Circle):
+        return (x - region.x) ** 2 + (y - region.y) ** 2 <= region.radius**2
+    corners = np.asarray(region, float)
+    if corners.ndim != 2 or corners.shape[1] != 2 or len(corners) < 3 or not np.isfinite(corners).all():
+        raise ValueError(f"patch {label!r}: give Circle(x, y, radius), or three or more corners (x, y) of a polygon")
+    inside = np.zeros(len(x), bool)
+    # A position is inside if a ray to the right crosses the border an odd number of times.
+    for (x0, y0), (x1, y1) in zip(corners, np.roll(corners, -1, 0), strict=True):
+        if y0 != y1:
+            inside ^= ((y0 > y) != (y1 > y)) & (x < x0 + (x1 - x0) * (y - y0) / (y1 - y0))
+    return inside
+
+
+def _fill_in(site: Steps, clock: Clock, fill: int) -> tuple[Steps, Bool[np.ndarray, " steps"], list[str]]:
+    """The sites with short drop-outs filled in, which steps are kept, and what was done."""
+    missing = clock.missing
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], missing, [False]]).astype(int)))
+    begin, end = edges[::2], edges[1::2]
+    seen_last = np.maximum.accumulate(np.where(missing, 0, np.arange(len(site))))
+    site = site[seen_last]
+    kept, long = np.ones(len(site), bool), end - begin > fill
+    for start, stop in zip(begin[long], end[long], strict=True):
+        kept[start:stop] = False
+    notes = []
+    if (~long).any():
+        filled = int((end - begin)[~long].sum())
+        notes.append(
+            f"{filled} steps in {int((~long).sum())} drop-outs were filled in with the last patch that was seen."
+        )
+    if long.any():
+        notes.append(
+            f"{int((~kept).sum())} steps in {int(long.sum())} drop-outs of more than {fill} steps are left out."
+        )
+    return site, kept, notes
+
+
+def _smooth(site: Steps, shortest: int, kept: Bool[np.ndarray, " steps"]) -> tuple[Steps, list[str]]:
+    """The sites without absences, and then without stays, of fewer than `shortest` steps."""
+    if shortest < 1:
+        return site, []
+    absences = stays = 0
+    site = np.where(kept, site, -2)  # A cut is no absence, and ends a stay.
+    for merging in (True, False):
+        begin = np.flatnonzero(np.diff(site, prepend=-3))
+        end = np.append(begin[1:], len(site))
+        for i, (start, stop) in enumerate(zip(begin, end, strict=True)):
+            if stop - start >= shortest:
+                continue
+            between = 0 < i < len(begin) - 1 and site[start - 1] == site[stop] >= 0
+            if merging and site[start] == -1 and between:
+                site[start:stop], absences = site[start - 1], absences + 1
+            elif not merging and site[start] >= 0:
+                site[start:stop], stays = -1, stays + 1
+    note = f"{absences} absences and {stays} stays of fewer than {shortest} steps were taken as errors of the tracking."
+    return site, [note]
+
+
+def _clock_notes(seconds: Samples, clock: Clock, length: float, tolerance: float) -> list[str]:
+    """What the regular clock did to the samples."""
+    note = (
+        f"{len(seconds)} samples were read at {len(clock.time)} steps of {length:g}; a step lies at most "
+        f"{clock.farthest:.2f} steps from its sample (the tolerance is {tolerance:g})."
+    )
+    return [note]
+
+
+def _read_rewards(rewards: Source | None, start: float, end: float, separator: str) -> pd.DataFrame:
+    """Times and amounts of rewards, in order. Raises ValueError for one outside of the track."""
+    if rewards is None:
+        return pd.DataFrame({"time": np.zeros(0), "amount": np.zeros(0)})
+    is_table = isinstance(rewards, str | pd.DataFrame | Mapping) or hasattr(rewards, "columns") or hasattr(rewards, "t")
+    table, where = read_table(rewards if is_table else {"time": rewards}, separator)
+    table = pick(table, {"time": "time"}, "the table of rewards")
+    amount = as_numbers(table["amount"], where, "the amount of a reward") if "amount" in table else np.ones(len(table))
+    time = as_numbers(table["time"], where, "the time of a reward, a finite number")
+    outside = (time < start) | (time > end)
+    if outside.any():
+        i = int(outside.argmax())
+        raise ValueError(f"the reward in {where(i)} is at {time[i]:g}, but the track is from {start:g} to {end:g}")
+    return pd.DataFrame({"time": time, "amount": amount}).sort_values("time", ignore_index=True)
+
+
+def _to_recording(
+    time: Float[np.ndarray, " steps"],
+    site: Steps,
+    part: Steps,
+    labels: list[Any],
+    names: list[Any],
+    paid: pd.DataFrame,
+    length: float,
+    subject: Any,
+    notes: list[str],
+) -> Recording:
+    """Steps and visits of a labelled track; `part` numbers the sessions into which it was cut."""
+    step_of = np.searchsorted(time, paid["time"].to_numpy(), side="right") - 1
+    reward = np.bincount(np.maximum(step_of, 0), paid["amount"], len(time)) if len(paid) else np.zeros(len(time))
+    # Few labels are made and then repeated, which is much faster than a label for every step.
+    patch = pd.array([*labels, None])
+    place = patch.take(np.where(site < 0, len(labels), site))
+    steps = pd.DataFrame(
+        {"subject": subject, "episode": pd.array(names).take(part), "time": time, "site": place, "reward": reward}
+    )
+    stays = find_stays(part, site)
+    if not len(stays.arrival):
+        raise ValueError("the animal was in no patch at any step: are the patches in the units of x and y?")
+    group = pd.DataFrame(
+        {
+            "patch": [labels[code] for code in site[stays.arrival]],
+            "arrival": time[stays.arrival],
+            "departure": time[stays.departure] + length,
+            "censored": stays.censored,
+        }
+    )
+    first = np.isin(stays.arrival, np.flatnonzero(np.diff(part, prepend=-1)))
+    if first.any():
+        notes = [
+            *notes,
+            f"{int(first.sum())} visits had begun when the recording began; their length is a lower bound.",
+        ]
+    visits, more = describe_visits(group, paid, length, (subject, ""))
+    visits["session"] = [names[i] for i in part[stays.arrival]]
+    visits["travel"] = visits["travel"].where(~visits["session"].ne(visits["session"].shift()))
+    return Recording(steps, visits, length, (*notes, *more))

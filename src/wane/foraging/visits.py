@@ -1,0 +1,235 @@
+"""Visits to patches, one row each: what the models of an animal are fitted to.
+
+`from_stays` makes them from a table with one row a visit. Whether a patch is fresh at every visit is a property of the
+task that no table shows, so it must be said:
+
+    patches="fresh"          every visit finds a full patch, as in most laboratory tasks
+    patches="session"        a patch that is visited again goes on where it stopped, until the session ends
+    patches=a `Depletion`    a patch wears off and grows back; the curve gives fractions of the kind's first reward
+
+    >>> task = Task.linear({"low": 60, "high": 120}, 8, {"rich": 10}, harvest=10)
+    >>> table = pd.DataFrame({"rat": "A", "box": ["low", "high"], "env": "rich", "n": [3, 7]})
+    >>> visits = from_stays(table, task, subject="rat", kind="box", environment="env", harvests="n", patches="fresh")
+    >>> visits
+    PatchVisits(2 visits of 1 subject, 10 decisions, patches fresh)
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Bool, Float
+
+from wane.depletion import Depletion
+from wane.foraging.sources import Source, Where, as_numbers, pick, read_table, require_labels, shown
+from wane.foraging.task import Task
+
+Patches = Literal["fresh", "session"] | Depletion
+"""What a patch is like when it is visited again."""
+RewardTable = Float[np.ndarray, "visits harvests"]
+
+
+@dataclass(frozen=True, repr=False)
+class PatchVisits:
+    """Visits to patches in the order in which they were made, and what every harvest of them pays."""
+
+    table: pd.DataFrame
+    """One row a visit: subject, session, environment, kind, harvests, censored; further columns are kept."""
+    task: Task
+    rewards: RewardTable
+    """What the first, second, … harvest of each visit pays, also those that were not made."""
+    fresh: bool
+    """Whether every visit finds a fresh patch, so that the task can be solved."""
+    notes: tuple[str, ...] = ()
+    """Sentences on what was changed or left out when the data were read."""
+
+    def __repr__(self) -> str:
+        animals = len(self.subjects)
+        state = "fresh" if self.fresh else "not fresh"
+        return (
+            f"PatchVisits({len(self.table)} visits of {animals} subject{'s' * (animals != 1)}, "
+            f"{self.decisions} decisions, patches {state})"
+        )
+
+    @property
+    def subjects(self) -> list[Any]:
+        """The animals, in the order of the table."""
+        return self.table["subject"].drop_duplicates().tolist()
+
+    @property
+    def decisions(self) -> int:
+        """How many decisions to stay or to leave were observed."""
+        return int((self.table["harvests"] - self.table["censored"]).sum())
+
+    def where(self, rows: Bool[np.ndarray, " visits"] | pd.Series) -> "PatchVisits":
+        """Some of the visits: `data.where(data.table["subject"] == 3)`."""
+        chosen = np.asarray(rows, bool)
+        return replace(self, table=self.table[chosen].reset_index(drop=True), rewards=self.rewards[chosen])
+
+    def by_subject(self) -> Iterator[tuple[Any, "PatchVisits"]]:
+        """Every subject with its visits."""
+        for subject in self.subjects:
+            yield subject, self.where(self.table["subject"] == subject)
+
+
+def from_stays(
+    source: Source,
+    task: Task,
+    *,
+    patches: Patches,
+    subject: str | None = "subject",
+    kind: str | None = "kind",
+    environment: str | None = "environment",
+    harvests: str = "harvests",
+    patch: str | None = None,
+    session: str | None = None,
+    censored: str | None = None,
+    limit: str | None = None,
+    subjects: Sequence[Any] | None = None,
+    separator: str = ",",
+) -> PatchVisits:
+    """Visits from a table with one row a visit, in the order in which they were made.
+
+    - `source`: a pandas or polars DataFrame, a pynapple `IntervalSet` with metadata, or the path of a CSV file.
+    - `patches`: "fresh", "session" or a `Depletion`, see above. The last two need `patch`, the column that tells which
+      patch it is, and `session`, the column whose change makes all patches fresh again (by default it never changes).
+    - `harvests`: the column with the number of harvests before leaving, 1 or more.
+    - `kind`, `environment`: the columns with labels of the task; None where the task has only one.
+    - `subject`: the column that tells the animals apart, None if there is one animal.
+    - `censored`: a column that is true where a visit was ended by the experiment. Its last decision is not used.
+    - `limit`: a column with the number of harvests at which the experiment ends a visit; such visits are censored.
+    - `subjects`: the animals that must be there, and no others.
+
+    Raises ValueError with the line of the file, or the row, and the cure.
+    """
+    table, where = read_table(source, separator)
+    names = dict(subject=subject, session=session, environment=environment, kind=kind, patch=patch)
+    table = pick(table, names | dict(harvests=harvests, censored=censored, limit=limit), "the table of visits")
+    if table.empty:
+        raise ValueError("the table of visits has no rows: give one for each visit")
+    table = _fill_columns(table, task, names)
+    require_labels(table["subject"], where)
+    require_labels(table["kind"], where, task.kinds, "name it in the task's rewards, or correct the table")
+    require_labels(table["environment"], where, task.environments, "name it in the task's travel, or correct the table")
+    table["harvests"] = _counts(table["harvests"], where)
+    table["censored"] = _truths(table["censored"], where)
+    if limit is not None:
+        table["limit"] = _limits(table, where)
+        table["censored"] |= table["harvests"] == table["limit"]
+    _check_subjects(table["subject"], subjects)
+    leading = ["subject", "session", "environment", "kind", "harvests", "censored"]
+    table = table[[*leading, *(name for name in table.columns if name not in leading)]]
+    fresh = isinstance(patches, str) and patches == "fresh"
+    return PatchVisits(table, task, _rewards(table, task, patches), fresh)
+
+
+def _fill_columns(table: pd.DataFrame, task: Task, names: dict[str, str | None]) -> pd.DataFrame:
+    """The table with the columns that the caller left out. Raises ValueError where they cannot be guessed."""
+    table = table.copy()
+    for name, labels in (("kind", task.kinds), ("environment", task.environments)):
+        if names[name] is None:
+            if len(labels) > 1:
+                raise ValueError(f'the task has {len(labels)} of {name}: name the column that tells which, {name}="…"')
+            table[name] = labels[0]
+    for name in ("subject", "session"):
+        if names[name] is None:
+            table[name] = 1
+    return table if "censored" in table else table.assign(censored=False)
+
+
+def _counts(values: pd.Series, where: Where) -> pd.Series:
+    """Numbers of harvests as whole numbers. Raises ValueError for any below 1."""
+    numbers = as_numbers(values, where, "a number of harvests, 1 or more")
+    bad = (numbers < 1) | (numbers != np.floor(numbers)) | (numbers > 1e6)
+    if bad.any():
+        i = int(bad.argmax())
+        raise ValueError(
+            f"{values.name} is {shown(values, i)} in {where(i)}: give a whole number of harvests, 1 or more"
+        )
+    return pd.Series(numbers.astype(int), values.index)
+
+
+def _truths(values: pd.Series, where: Where) -> pd.Series:
+    """The values as true or false. Raises ValueError for anything that is neither."""
+    known = {True: True, False: False, "true": True, "false": False, "1": True, "0": False, "yes": True, "no": False}
+    found = [known.get(value.strip().lower() if isinstance(value, str) else value) for value in values]
+    for i, value in enumerate(found):
+        if value is None:
+            raise ValueError(f"censored is {shown(values, i)} in {where(i)}: give true or false")
+    return pd.Series(found, values.index, dtype=bool)
+
+
+def _limits(table: pd.DataFrame, where: Where) -> pd.Series:
+    """The most harvests that the experiment allowed. Raises ValueError if a visit has more."""
+    most = _counts(table["limit"], where)
+    beyond = (table["harvests"] > most).to_numpy()
+    if beyond.any():
+        i = int(beyond.argmax())
+        raise ValueError(f"{where(i)} has {table['harvests'].iloc[i]} harvests, but its limit is {most.iloc[i]}")
+    return most
+
+
+def _check_subjects(given: pd.Series, wanted: Sequence[Any] | None) -> None:
+    """Raises ValueError if an animal that was asked for has no visits, or if another one is in the table."""
+    if wanted is None:
+        return
+    found = given.unique().tolist()
+    for name in wanted:
+        if name not in found:
+            raise ValueError(f"subject {name!r} has no visits, there are {', '.join(map(repr, found))}: leave it out")
+    for name in found:
+        if name not in wanted:
+            raise ValueError(
+                f"subject {name!r} is in the table but not in subjects: name it, or drop its rows yourself"
+            )
+
+
+def _rewards(table: pd.DataFrame, task: Task, patches: Patches) -> RewardTable:
+    """What every harvest of every visit pays, by the state in which the visit finds its patch."""
+    kind = pd.Categorical(table["kind"], categories=task.kinds).codes
+    length = max(task.longest, int(table["harvests"].max())) + 1
+    curve = np.pad(task.curve, ((0, 0), (0, length - task.longest)))
+    if isinstance(patches, str):
+        if patches not in ("fresh", "session"):
+            raise ValueError(
+                f'patches is "fresh", "session" or a Depletion such as wane.EligibilityTrace, got {patches!r}'
+            )
+        if patches == "fresh":
+            return curve[kind]
+    if "patch" not in table:
+        raise ValueError('patches that are not fresh must be told apart: name their column, patch="…"')
+    owner = table.groupby(["subject", "session", "patch"], sort=False)
+    if isinstance(patches, str):
+        before = (owner["harvests"].cumsum() - table["harvests"]).to_numpy()
+        index = before[:, None] + np.arange(length)
+        return np.where(index < length, curve[kind[:, None], np.minimum(index, length - 1)], 0.0)
+    return _regrown(table, task, patches, kind, length)
+
+
+def _regrown(table: pd.DataFrame, task: Task, depletion: Depletion, kind: Any, length: int) -> RewardTable:
+    """The rewards of patches that wear off and grow back.
+
+    One step of the depletion is one harvest. While the animal travels or is elsewhere, the patch waits for as many
+    steps as harvests would have fitted into that time, rounded.
+    """
+    first, waits = task.curve[:, 0], np.round(task.away / float(task.harvest)).astype(int)
+    away = waits[pd.Categorical(table["environment"], categories=task.environments).codes]
+    rewards = np.zeros((len(table), length))
+    memories: dict[Any, tuple[Any, int]] = {}
+    clock, owner_before = 0, None
+    rows = zip(table["subject"], table["session"], table["patch"], table["harvests"], strict=True)
+    for i, (subject, session, patch, harvests) in enumerate(rows):
+        if (subject, session) != owner_before:
+            owner_before, clock, memories = (subject, session), 0, {}
+        memory, since = memories.get(patch, (depletion.initial(), clock))
+        for _ in range(clock - since):
+            memory = depletion.wait(memory)
+        for n in range(length):
+            rewards[i, n] = first[kind[i]] * float(depletion.worth(memory))
+            memory = depletion.visit(memory)
+            if n + 1 == harvests:
+                memories[patch] = memory, clock + int(harvests)
+        clock += int(harvests) + int(away[i])
+    return rewards

@@ -1,0 +1,90 @@
+"""`wane forage FILE.csv`: a first look at an animal's visits, from a file to fitted models and figures.
+
+Nothing heavy is imported before the command runs.
+"""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+
+from wane.runs.errors import UsageError
+from wane.settings import Count, Range
+
+Above = Annotated[float, Range(0, 1e12, "a number", above=True)]
+
+
+def forage(
+    file: Annotated[str, tyro.conf.Positional],
+    model: tuple[str, ...] = ("theorem", "theorem-bias", "thresholds", "quasi-hyperbolic"),
+    first: tuple[str, ...] | None = None,
+    drop: Above = 1.0,
+    travel: tuple[str, ...] | None = None,
+    harvest: Above = 1.0,
+    subject: str = "subject",
+    kind: str = "kind",
+    environment: str = "environment",
+    harvests: str = "harvests",
+    separator: str = ",",
+    starts: Count = 4,
+    out: Path = Path("out"),
+) -> None:
+    """Fits models of patch leaving to a table of visits, one row each.
+
+    Args:
+        file: a CSV file with one row a visit, or `rats` for the data that come with the package
+        model: names of models; a wrong name lists all
+        first: what the first harvest of each kind pays, as kind=number
+        drop: what each further harvest pays less
+        travel: the travel time of each environment, as environment=number
+        harvest: the time of a harvest
+        subject: column that tells the animals apart
+        kind: column with the kind of patch
+        environment: column with the environment
+        harvests: column with the number of harvests before leaving
+        separator: what stands between the columns
+        starts: searches for each maximum of the likelihood
+        out: folder of all runs; the results go to forage/ in it
+    """
+    from rich.console import Console
+    from rich.table import Table
+
+    from wane import foraging
+    from wane.foraging.first_look import write_first_look
+    from wane.foraging.named import named_model
+
+    models = [named_model(name) for name in model]
+    if file == "rats":
+        data = foraging.rats()
+    else:
+        if not first or not travel:
+            raise UsageError(
+                "--first and --travel say what patches pay and how far apart they are: --first low=60 --travel rich=10"
+            )
+        task = foraging.Task.linear(_numbers(first, "--first"), drop, _numbers(travel, "--travel"), harvest=harvest)
+        names: dict[str, Any] = dict(subject=subject, kind=kind, environment=environment, harvests=harvests)
+        data = foraging.from_stays(file, task, patches="fresh", separator=separator, **names)
+    folder = out / "forage" / Path(file).stem
+    compared = write_first_look(data, models, folder, starts=starts, source=file)
+    table = Table("model", "parameters", "log-likelihood", "AIC", "above the best", title=repr(data))
+    for row in compared.table.itertuples():
+        table.add_row(
+            str(row.model), f"{row.parameters}", f"{row.log_likelihood:.1f}", f"{row.aic:.1f}", f"{row.delta_aic:.1f}"
+        )
+    console = Console()
+    console.print(table)
+    console.print(f"results: {folder}", soft_wrap=True, highlight=False)
+
+
+def _numbers(words: tuple[str, ...], option: str) -> dict[str, float]:
+    """The numbers of words such as low=60. Raises UsageError for any other word."""
+    found = {}
+    for word in words:
+        name, _, number = word.rpartition("=")
+        try:
+            found[name] = float(number)
+        except ValueError:
+            name = ""
+        if not name:
+            raise UsageError(f"{option} {word}: a name and a number are needed, such as {option} low=60")
+    return found

@@ -1,0 +1,55 @@
+"""`wane forage`: from a file to a folder of results, and refusals in one line."""
+
+import json
+
+import pandas as pd
+import pytest
+
+from foraging.test_fitting import make_data
+
+TASK = ["--first", "low=30", "high=60", "--drop", "6", "--travel", "rich=10", "poor=30", "--harvest", "10"]
+
+
+@pytest.fixture
+def file(tmp_path):
+    make_data(animals=2, visits=30).table.drop(columns="censored").to_csv(tmp_path / "birds.csv", index=False)
+    return tmp_path / "birds.csv"
+
+
+def test_a_first_look(command, file, tmp_path):
+    status, out, err = command(
+        "forage", file, *TASK, "--model", "constant", "count", "--starts", "1", "--out", tmp_path
+    )
+    assert status == 0, err
+    assert "HarvestCount" in out
+    folder = tmp_path / "forage" / "birds"
+    record = json.loads((folder / "run.json").read_text())
+    assert record["best"] == "HarvestCount"
+    names = {path.name for path in folder.iterdir()} - {"run.json"}
+    assert names == set(record["files"])
+    assert {"harvests.parquet", "models.parquet", "estimates.parquet", "figure-harvests.png"} < names
+    estimates = pd.read_parquet(folder / "estimates.parquet")
+    assert set(estimates["model"]) == {"ConstantHazard", "HarvestCount"}
+    assert set(estimates["subject"]) == {"0", "1"}
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "message"),
+    [
+        (["--model", "cuont"], 2, "unknown model 'cuont': did you mean 'count'?"),
+        (["--first", "low"], 2, "--first low: a name and a number are needed"),
+        (["--kind", "box"], 1, "the table of visits has no column 'box'"),
+        (["--travel", "rich=10"], 1, "environment is 'poor' in line 3 of"),
+    ],
+)
+def test_mistakes_are_told_in_one_line(command, file, tmp_path, words, status, message):
+    found, _, err = command("forage", file, *TASK, *words, "--out", tmp_path)
+    assert found == status
+    assert message in err
+    assert err.count("\n") == 1
+
+
+def test_the_task_must_be_told(command, file):
+    status, _, err = command("forage", file)
+    assert status == 2
+    assert "--first and --travel say what patches pay" in err

@@ -1,0 +1,193 @@
+"""Events and tracks: steps, visits, and notes on what was filled in."""
+
+import time
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from wane import foraging
+from wane.foraging import Circle
+
+VISITS = pd.DataFrame({"patch": ["oak", "elm", "oak"], "arrival": [1.0, 7.0, 11.0], "departure": [5.0, 8.5, np.nan]})
+PREY = pd.DataFrame({"time": [1.3, 1.4, 2.0, 3.1, 6.0, 7.2, 8.1, 12.0]})
+PATCHES = {"oak": Circle(2, 0, 0.5), "elm": [(4, -1), (6, -1), (6, 1), (4, 1)]}
+
+
+def test_events_become_steps_and_visits():
+    recording = foraging.from_events(VISITS, PREY, step=0.5, end=13.0)
+    visits = recording.visits
+    assert visits["duration"].tolist() == [4.0, 1.5, 2.0]
+    assert visits["harvests"].tolist() == [8, 3, 4]
+    assert visits["reward"].tolist() == [4.0, 2.0, 1.0]
+    assert visits["travel"].tolist()[1:] == [2.0, 2.5]
+    assert visits["censored"].tolist() == [False, False, True]
+    assert recording.notes == (
+        "subject 1, session 1: 1 rewards came while the animal was in no patch; they count for none.",
+    )
+    bouts = foraging.bouts(recording.steps, by="subject")
+    assert bouts["steps"].tolist() == visits["harvests"].tolist()
+    assert bouts["reward"].tolist() == visits["reward"].tolist()
+    assert recording.steps["reward"].sum() == len(PREY)
+    ended = foraging.from_events(VISITS.iloc[:2], step=0.5)
+    assert foraging.bouts(ended.steps, by="subject")["censored"].tolist() == [False, False], "both were left"
+
+
+def test_dates_are_counted_in_seconds():
+    start = pd.Timestamp("2024-03-01 10:00")
+    dated = VISITS.assign(**{c: start + pd.to_timedelta(VISITS[c], unit="s") for c in ("arrival", "departure")})
+    prey = pd.DataFrame({"time": start + pd.to_timedelta(PREY["time"], unit="s")})
+    found = foraging.from_events(dated, prey, step=0.5).visits
+    expected = foraging.from_events(VISITS, PREY, step=0.5).visits
+    np.testing.assert_allclose(found["duration"], expected["duration"])
+    assert found["reward"].tolist() == expected["reward"].tolist()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            {"arrival": [1.0, 4.0, 11.0]},
+            "the visit in row 0 lasts until 5, but that in row 1 begins at 4: an animal is",
+        ),
+        ({"arrival": [-1.0, 7.0, 11.0]}, "a time is -1 in row 0: count times from the beginning"),
+        ({"arrival": [1.0, 8.5, 11.0]}, "the visit in row 1 departs at 8.5, not after its arrival 8.5"),
+        ({"arrival": [1.0, np.inf, 11.0]}, "time is inf in row 1"),
+        ({"departure": [5.0, np.nan, np.nan]}, "the visit in row 1 has no departure"),
+        ({"patch": ["oak", None, "oak"]}, "patch is missing in row 1"),
+    ],
+)
+def test_bad_events_are_named(change, message):
+    with pytest.raises(ValueError, match=message):
+        foraging.from_events(VISITS.assign(**change), PREY, step=0.5)
+
+
+def test_bad_rewards_are_named():
+    visits, prey = VISITS.assign(bird="a"), PREY.assign(bird="a", grams=1.0)
+    settings = dict(step=0.5, subject="bird", amount="grams")
+    assert foraging.from_events(visits, prey, **settings).visits["reward"].sum() == 7.0
+    with pytest.raises(ValueError, match="amount is inf in row 2"):
+        foraging.from_events(visits, prey.assign(grams=[1, 1, np.inf, 1, 1, 1, 1, 1]), **settings)
+    with pytest.raises(ValueError, match="subject is 'b' in row 0, which is none of 'a': every subject needs a visit"):
+        foraging.from_events(visits, prey.assign(bird="b"), **settings)
+    with pytest.raises(ValueError, match="something happens at 12, after the end of the session at 11"):
+        foraging.from_events(visits, prey, end=11.0, **settings)
+
+
+def walk(rng, rate=10.0, jitter=0.003):
+    """A walk past both patches with a clock that jitters."""
+    t = np.arange(0, 8, 1 / rate) + rng.normal(0, jitter, int(8 * rate))
+    return t, t.copy(), np.zeros_like(t)
+
+
+def test_a_track_with_jitter_is_read():
+    t, x, y = walk(np.random.default_rng(0))
+    recording = foraging.from_track(t, x, y, patches=PATCHES, step=0.1, rewards=[1.8, 1.9, 5.0])
+    assert recording.visits["patch"].tolist() == ["oak", "elm"]
+    np.testing.assert_allclose(recording.visits["duration"], [1.0, 2.0], atol=0.11)
+    assert recording.visits["reward"].tolist() == [2.0, 1.0]
+    assert len(recording.notes) == 1
+    assert "80 samples were read at" in recording.notes[0]
+    foraging.check_table(recording.steps, by="subject")
+
+
+def test_drop_outs_are_filled_or_cut_and_told():
+    t, x, y = walk(np.random.default_rng(0), jitter=0.0)
+    short = (t < 1.75) | (t > 2.05)
+    filled = foraging.from_track(t[short], x[short], y[short], patches=PATCHES)
+    assert (
+        filled.visits["harvests"].tolist() == foraging.from_track(t, x, y, patches=PATCHES).visits["harvests"].tolist()
+    )
+    assert any("3 steps in 1 drop-outs were filled in" in note for note in filled.notes)
+    lost = np.where((t > 4.45) & (t < 5.45), np.nan, x)
+    cut = foraging.from_track(t, lost, y, patches=PATCHES)
+    assert any("10 steps in 1 drop-outs of more than 5 steps are left out" in note for note in cut.notes)
+    assert cut.steps["episode"].unique().tolist() == ["1.1", "1.2"]
+    assert cut.visits["censored"].tolist() == [False, True, False]
+    assert any("1 visits had begun when the recording began" in note for note in cut.notes)
+
+
+def test_short_absences_are_errors_of_the_tracking_if_told_so():
+    t = np.arange(0.0, 4.0, 0.1)
+    x = np.where((t > 1) & (t < 3), 2.0, 0.0)
+    x[20] = 0.0
+    settings = dict(patches={"oak": Circle(2, 0, 0.5)})
+    assert len(foraging.from_track(t, x, 0 * x, **settings).visits) == 2
+    merged = foraging.from_track(t, x, 0 * x, shortest=2, **settings)
+    assert len(merged.visits) == 1
+    assert any("1 absences and 0 stays of fewer than 2 steps" in note for note in merged.notes)
+
+
+def test_patches_by_a_function():
+    t, x, y = walk(np.random.default_rng(1))
+    by_function = foraging.from_track(
+        t, x, y, patches=lambda x, y: np.where(np.abs(x - 2) <= 0.5, "oak", None), step=0.1
+    )
+    assert by_function.visits["patch"].tolist() == ["oak"]
+
+
+@pytest.mark.parametrize(
+    ("times", "patches", "message"),
+    [
+        ([0.0, 0.1, 0.1, 0.2], PATCHES, "sample 1 has the same time as sample 2"),
+        ([0.0, 0.2, 0.1, 0.3], PATCHES, "sample 1 has a later time than sample 2"),
+        ([0.0, 0.1, np.nan, 0.3], PATCHES, "time is .*nan.* in sample 2"),
+        ([0.0, 0.1, 0.2, 0.3], {"a": Circle(0, 0, 1), "b": Circle(0, 0, 2)}, "patches 'a' and 'b' overlap: sample 0"),
+        ([0.0, 0.1, 0.2, 0.3], {"a": [(0, 0), (1, 1)]}, "three or more corners"),
+        ([0.0, 0.1, 0.2, 0.3], {"a": Circle(50, 0, 1)}, "in no patch at any step: are the patches in the units of x"),
+    ],
+)
+def test_bad_tracks_are_named(times, patches, message):
+    with pytest.raises(ValueError, match=message):
+        foraging.from_track(times, [0.0] * 4, [0.0] * 4, patches=patches)
+
+
+def test_a_million_samples_take_seconds(tmp_path):
+    count = 1_000_000
+    rng = np.random.default_rng(0)
+    t = np.arange(count) / 50 + rng.normal(0, 0.001, count)
+    angle = 2 * np.pi * np.arange(count) / 5000
+    begin = time.perf_counter()
+    recording = foraging.from_track(
+        t, 10 * np.cos(angle), 10 * np.sin(angle), patches={"a": Circle(10, 0, 3)}, step=0.02
+    )
+    stays = foraging.bouts(recording.steps, by="subject")
+    assert time.perf_counter() - begin < 10
+    assert len(stays) == len(recording.visits) == 201
+
+
+def test_recordings_become_visits_of_a_task():
+    one = foraging.from_events(VISITS, PREY, step=1.0, end=13.0)
+    task = foraging.Task({"tree": [2.0, 1.0]}, {"wood": 2.0})
+    visits = one.to_visits(task, patches="fresh", kinds={"oak": "tree", "elm": "tree"})
+    assert visits.table["harvests"].tolist() == [4, 2, 2]
+    with pytest.raises(ValueError, match="kinds has no entry for patch 'elm'"):
+        one.to_visits(foraging.Task({"a": [2.0], "b": [1.0]}, {"wood": 2.0}), patches="fresh", kinds={"oak": "a"})
+    with pytest.raises(ValueError, match="a harvest of the task takes 5 but a step takes 1"):
+        one.to_visits(foraging.Task({"tree": [2.0]}, {"wood": 2.0}, harvest=5), patches="fresh")
+    with pytest.raises(ValueError, match="two recordings hold session 1 of subject 1"):
+        foraging.join([one, one])
+
+
+def test_gain_curves_and_tasks_are_estimated_from_recordings():
+    recording = foraging.from_events(VISITS.fillna(13.0), PREY, step=1.0)
+    curve = foraging.gain_curve(recording, {"oak": "tree", "elm": "tree"})
+    by_hand = [np.mean([2, 1, 0]), np.mean([1, 1, 1]), 1.0, 0.0]
+    np.testing.assert_allclose(curve["reward"], by_hand)
+    np.testing.assert_allclose(curve["gain"], np.cumsum(by_hand))
+    task = foraging.estimate_task(recording, kinds={"oak": "tree", "elm": "tree"}, fewest=2)
+    np.testing.assert_allclose(task.rewards["tree"], by_hand[:2])
+    assert task.travel == {"all": 2.25}
+    with pytest.raises(ValueError, match="kind 'tree' has 3 visits, at least 5 are needed"):
+        foraging.estimate_task(recording, kinds={"oak": "tree", "elm": "tree"})
+
+
+def test_pynapple_objects_are_read():
+    nap = pytest.importorskip("pynapple")
+    t, x, y = walk(np.random.default_rng(0))
+    frame = nap.TsdFrame(t=np.sort(t), d=np.column_stack([x, y]), columns=["x", "y"])
+    assert foraging.from_track(frame, "x", "y", patches=PATCHES, step=0.1).visits["patch"].tolist() == ["oak", "elm"]
+    epochs = nap.IntervalSet(start=[1.0, 7.0], end=[5.0, 8.5], metadata={"patch": ["oak", "elm"]})
+    prey = nap.Ts(t=PREY["time"].to_numpy()[:7])
+    found = foraging.from_events(epochs, prey, step=0.5, arrival="start", departure="end")
+    assert found.visits["reward"].tolist() == [4.0, 2.0]

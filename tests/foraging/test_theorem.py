@@ -1,0 +1,118 @@
+"""The theorem and the exactly solved task, against brute force over all ways to leave."""
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy import integrate
+
+from wane import Geometric, foraging
+from wane.foraging.charnov import preferences
+
+TASK = foraging.Task(
+    {"low": [6.0, 5, 4, 3, 2, 1], "odd": [0.0, 9, 1, 5, 0.5, 0]}, {"near": 1.0, "far": 4.0}, harvest=2.0
+)
+
+
+def annuity(s, t):
+    return t if s == 0 else (1 - np.exp(-s * t)) / s
+
+
+def best_by_brute_force(task, away, s):
+    """The best numbers of harvests and their ρ, over all combinations."""
+    h, longest = float(task.harvest), task.longest
+    found = []
+    for counts in itertools.product(range(1, longest + 1), repeat=len(task.kinds)):
+        gained = [
+            sum(np.exp(-s * h * (i + 1)) * row[i] for i in range(n)) for n, row in zip(counts, task.curve, strict=True)
+        ]
+        spent = [annuity(s, n * h + away) for n in counts]
+        found.append((task.weights @ gained / (task.weights @ spent), counts))
+    return max(found)
+
+
+@pytest.mark.parametrize("s", [0.0, 0.05, 0.6])
+def test_optimal_harvests_are_the_best_of_all(s):
+    found = foraging.optimal_harvests(TASK, foraging.Exponential(s))
+    for i, environment in enumerate(TASK.environments):
+        rho, counts = best_by_brute_force(TASK, TASK.away[i], s)
+        rows = found[found["environment"] == environment]
+        assert rows["harvests"].tolist() == list(counts)
+        if s == 0:
+            assert rows["rate"].iloc[0] == pytest.approx(rho, rel=1e-12)
+
+
+def preference_by_brute_force(task, away, s):
+    """What leaving is worth more than staying, with all numbers of further harvests tried; (kinds, harvests)."""
+    rho, _ = best_by_brute_force(task, away, s)
+    h, curve = float(task.harvest), np.pad(task.curve, ((0, 0), (0, 2)))
+    found = np.zeros(task.curve.shape)
+    for (k, n), _ in np.ndenumerate(found):
+        rest = curve[k, n + 1 :]
+        stay = max(
+            sum(np.exp(-s * h * (i + 1)) * rest[i] for i in range(m)) - rho * annuity(s, m * h + away)
+            for m in range(1, len(rest) + 1)
+        )
+        found[k, n] = -rho * annuity(s, away) - stay
+    return found
+
+
+@pytest.mark.parametrize("s", [0.0, 0.3])
+def test_preferences_are_differences_of_values(s):
+    found = preferences(TASK, foraging.Exponential(s))
+    for i, away in enumerate(TASK.away):
+        np.testing.assert_allclose(found[i], preference_by_brute_force(TASK, away, s), atol=1e-10)
+
+
+def test_discounting_is_an_average_over_planners():
+    k = 0.4
+    found = preferences(TASK, foraging.HyperbolicDiscount(k))[0]
+    exact = integrate.quad_vec(lambda x: np.exp(-x) * preference_by_brute_force(TASK, 1.0, k * x), 0, 40, epsabs=1e-4)[
+        0
+    ]
+    np.testing.assert_allclose(found, exact, atol=0.01)
+    next_reward = np.pad(TASK.curve, ((0, 0), (0, 1)))[:, 1:]
+    quasi = preferences(TASK, foraging.QuasiHyperbolic(0.7, 0.3))
+    np.testing.assert_allclose(
+        quasi, 0.7 * preferences(TASK, foraging.Exponential(0.3)) - 0.3 * next_reward, atol=1e-12
+    )
+
+
+def test_charnov_in_continuous_time():
+    """g(t) = t/(t + a) is best left at √(aτ), for every τ; a handling time is part of the curve."""
+    gain = {"oak": lambda t: t / (t + 4.0)}
+    found = foraging.continuous_leaving_times(gain, {"near": 1.0, "far": 9.0}, longest=60.0)
+    np.testing.assert_allclose(found["time"], [2.0, 6.0], rtol=1e-5)
+    np.testing.assert_allclose(found["rate"], [(2 / 6) / 3, (6 / 10) / 15], rtol=1e-9)
+    late = foraging.continuous_leaving_times(
+        {"oak": lambda t: max(t - 2, 0) / (max(t - 2, 0) + 4.0)}, {"e": 7.0}, longest=60.0
+    )
+    assert late["time"][0] == pytest.approx(2 + 6.0, rel=1e-5), "the handling time adds to the travel time"
+    with pytest.raises(ValueError, match="longest must be a time above 0"):
+        foraging.continuous_leaving_times(gain, {"near": 1.0}, longest=0.0)
+
+
+def test_handling_adds_to_travel():
+    both = [foraging.Task(TASK.rewards, {"e": t}, harvest=2.0, handling=q) for t, q in ((4.0, 0.0), (1.0, 3.0))]
+    assert (
+        foraging.optimal_harvests(both[0])["harvests"].tolist()
+        == foraging.optimal_harvests(both[1])["harvests"].tolist()
+    )
+
+
+def test_the_rats_beside_the_optimum():
+    table = foraging.harvests_beside_optimum(foraging.rats())
+    assert table["optimal"].tolist() == [1, 3, 7, 2, 5, 9]
+    np.testing.assert_allclose(table["observed"], [3.54, 6.52, 10.62, 5.23, 8.65, 12.43], atol=0.006)
+    assert (table["difference"] > 2.5).all()
+    assert table["visits"].sum() == 2615
+    np.testing.assert_allclose(table["share"], [0.896] * 3 + [0.923] * 3, atol=0.001)
+    with pytest.raises(ValueError, match="harvests must be between 0 and 16"):
+        foraging.long_run_rate(foraging.rats_task(), "rich", {"low": 99, "middle": 1, "high": 1})
+
+
+def test_tasks_from_depletions():
+    task = foraging.Task.depleting({"oak": 8.0}, Geometric(0.5), {"wood": 1.0}, longest=6)
+    assert task.rewards["oak"].tolist() == [8, 4, 2, 1, 0.5, 0.25]
+    # ρ = 12/3 = 4 after two harvests, 14/4 = 3.5 after three, 8/2 = 4 after one: a tie is no reason to leave.
+    assert foraging.optimal_harvests(task)["rate"][0] == 4.0

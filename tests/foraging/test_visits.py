@@ -1,0 +1,151 @@
+"""Visits from tables: what is read, what is refused, and what patches pay when they are visited again."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import wane
+from wane import foraging
+
+TASK = foraging.Task.linear({"low": 60, "high": 120}, 20, {"rich": 10, "poor": 30}, harvest=10)
+TABLE = pd.DataFrame(
+    {
+        "subject": [1, 1, 1, 2, 2],
+        "kind": ["low", "high", "low", "low", "high"],
+        "environment": ["rich", "rich", "poor", "rich", "rich"],
+        "harvests": [2, 4, 1, 3, 2],
+        "tree": ["a", "b", "a", "a", "b"],
+    }
+)
+
+
+def read(table=TABLE, task=TASK, patches="fresh", **names):
+    return foraging.from_stays(table, task, patches=patches, **names)
+
+
+def test_the_rats_are_as_their_readme_says():
+    table = foraging.rats().table
+    means = table.groupby(["environment", "kind"])["harvests"].mean()
+    expected = {"rich": (3.50, 6.49, 10.58), "poor": (5.23, 8.65, 12.40)}
+    for environment, values in expected.items():
+        for kind, value in zip(("low", "middle", "high"), values, strict=True):
+            assert means[environment, kind] == pytest.approx(value, abs=0.005)
+    assert (table["harvests"].min(), table["harvests"].max(), len(table)) == (1, 15, 2615)
+    assert foraging.rats().decisions == 19730
+    forced = foraging.rats("forced")
+    assert forced.table["censored"].sum() == 214 == 19730 - forced.decisions
+
+
+def test_fresh_patches_pay_their_curve_at_every_visit():
+    visits = read()
+    assert visits.rewards[0].tolist() == [60, 40, 20, 0, 0, 0, 0, 0]
+    np.testing.assert_array_equal(visits.rewards[0], visits.rewards[2])
+    assert repr(visits) == "PatchVisits(5 visits of 2 subjects, 12 decisions, patches fresh)"
+    assert [len(own.table) for _, own in visits.by_subject()] == [3, 2]
+
+
+def test_patches_that_wear_off_over_the_session_go_on_where_they_stopped():
+    visits = read(patches="session", patch="tree")
+    assert visits.rewards[2].tolist()[:3] == [20, 0, 0], "two harvests of tree a were made before"
+    assert visits.rewards[3].tolist()[:3] == [60, 40, 20], "another animal has patches of its own"
+    halves = read(TABLE.assign(day=[1, 1, 2, 1, 1]), patches="session", patch="tree", session="day")
+    assert halves.rewards[2].tolist()[:3] == [60, 40, 20]
+
+
+def test_patches_that_grow_back_wait_while_the_animal_is_elsewhere():
+    trace = wane.EligibilityTrace(0.5, 0.9)
+    visits = read(patches=trace, patch="tree")
+    memory = trace.initial()
+    for _ in range(2):
+        memory = trace.visit(memory)
+    for _ in range(1 + 4 + 1):  # The way to tree b, its four harvests, and the way back, in harvests of 10 s.
+        memory = trace.wait(memory)
+    assert visits.rewards[2, 0] == pytest.approx(60 * trace.worth(memory), rel=1e-12)
+    assert not visits.fresh
+
+
+def test_visits_that_reach_their_limit_are_censored():
+    visits = read(TABLE.assign(most=[2, 9, 9, 3, 9]), limit="most")
+    assert visits.table["censored"].tolist() == [True, False, False, True, False]
+    with pytest.raises(ValueError, match="row 1 has 4 harvests, but its limit is 3"):
+        read(TABLE.assign(most=3), limit="most")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"subject": [1, None, 1, 2, 2]}, "subject is missing in row 1: every row needs one"),
+        ({"harvests": [2, -4, 1, 3, 2]}, "harvests is -4 in row 1: give a whole number of harvests, 1 or more"),
+        ({"harvests": [2, 4.5, 1, 3, 2]}, "in row 1: give a whole number"),
+        ({"harvests": [2, np.inf, 1, 3, 2]}, "in row 1: give a number of harvests"),
+        ({"harvests": ["2", "x", "1", "3", "2"]}, "harvests is 'x' in row 1: give a number of harvests"),
+        (
+            {"kind": ["low", "hihg", "low", "low", "high"]},
+            "kind is 'hihg' in row 1, which is none of 'low', 'high': name it",
+        ),
+        ({"environment": "moor"}, "environment is 'moor' in row 0, which is none of 'rich', 'poor'"),
+    ],
+)
+def test_bad_rows_are_named(change, message):
+    with pytest.raises(ValueError, match=message):
+        read(TABLE.assign(**change))
+
+
+def test_lines_are_counted_as_an_editor_counts_them(tmp_path):
+    path = tmp_path / "visits.csv"
+    path.write_text("subject,kind,environment,harvests\n1,low,rich,2\n1,low,rich,0\n")
+    with pytest.raises(ValueError, match=r"harvests is .*0.* in line 3 of .*visits\.csv"):
+        read(path)
+    path.write_text("subject;kind;environment;harvests\n1;low;rich;2\n")
+    with pytest.raises(ValueError, match='pass separator=";"'):
+        read(path)
+    assert len(read(path, separator=";").table) == 1
+
+
+def test_columns_and_subjects_that_are_not_there():
+    with pytest.raises(ValueError, match=r"no column 'harvest' \(did you mean 'harvests'\?\).*harvests=\"…\""):
+        read(harvests="harvest")
+    with pytest.raises(ValueError, match="subject 3 has no visits, there are 1, 2"):
+        read(subjects=[1, 2, 3])
+    with pytest.raises(ValueError, match="subject 2 is in the table but not in subjects"):
+        read(subjects=[1])
+    with pytest.raises(ValueError, match="the task has 2 of kind: name the column"):
+        read(kind=None)
+    with pytest.raises(ValueError, match='must be told apart: name their column, patch="…"'):
+        read(patches="session")
+    with pytest.raises(ValueError, match='patches is "fresh", "session" or a Depletion'):
+        read(patches="full")
+    with pytest.raises(ValueError, match="no rows"):
+        read(TABLE.iloc[:0])
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (dict(rewards={"a": [1.0, np.inf]}, travel={"e": 1}), "harvest 2 of 'a' pays inf"),
+        (dict(rewards={"a": [1.0]}, travel={"e": -1}), "travel time of environment 'e' must be a number of at least 0"),
+        (dict(rewards={"a": [1.0]}, travel={"e": 1}, harvest=0), "time of a harvest must be a number above 0"),
+        (dict(rewards={"a": [1.0]}, travel={"e": 1}, chances={"b": 1}), "must name the same kinds"),
+        (dict(rewards={}, travel={"e": 1}), "at least one kind of patch"),
+    ],
+)
+def test_tasks_that_make_no_sense(settings, message):
+    with pytest.raises(ValueError, match=message):
+        foraging.Task(**settings)
+
+
+def test_polars_tables_are_read():
+    polars = pytest.importorskip("polars")
+    pd.testing.assert_frame_equal(read(polars.DataFrame(TABLE.to_dict("list"))).table, read().table)
+
+
+def test_empirical_kernels_and_policies_feed_the_exact_functions():
+    kernel = foraging.empirical_kernel([[0, 1, 2, 1, 0], [1, 1]], 3)
+    np.testing.assert_allclose(kernel, [[0, 1, 0], [1 / 3, 1 / 3, 1 / 3], [0, 1, 0]])
+    assert np.isfinite(wane.lambda_representation(kernel, 0.5, discount=0.9).matrix).all()
+    policy = foraging.empirical_policy([[0, 1, 2, 1]], [[1, 1, 0]], 3, 2)
+    assert policy.tolist() == [[0, 1], [0, 1], [1, 0]]
+    with pytest.raises(ValueError, match="sequence 0 has state 3 at step 1: there are 3"):
+        foraging.empirical_kernel([[0, 3]], 3)
+    with pytest.raises(ValueError, match="4 states and 1 actions"):
+        foraging.empirical_policy([[0, 1, 2, 1]], [[1]], 3, 2)
