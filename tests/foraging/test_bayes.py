@@ -8,6 +8,7 @@ from wane import foraging
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::UserWarning")
+@pytest.mark.fuzz
 def test_animals_lean_on_each_other():
     pytest.importorskip("numpyro")
     pytest.importorskip("arviz")
