@@ -81,7 +81,7 @@ def test_depletions(again):
         pickle.dumps(Local())  # A class inside of a function has no name that another process could look up.
 
 
-@pytest.mark.parametrize("name", AGENTS)
+@pytest.mark.parametrize("name", [name for name in AGENTS if name != "sac"])  # sac acts in control tasks
 def test_agents_and_their_policies_act_the_same(name):
     """They are not trained for it: what they would do is compared, at the start of an episode."""
     module, config = agent_module(name), config_of(name)

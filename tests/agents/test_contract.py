@@ -19,6 +19,8 @@ from wane.worlds.control import Task
 
 KEY = jax.random.key(0)
 ROOMS = make("four-rooms-7", horizon=12)
+SLOW = ("forward_backward", "sac")
+"""Agents that compile for long. Their own tests load what they saved too."""
 WORLDS = {"sac": Task("Pendulum-v1", horizon=12)}
 """The worlds of agents that cannot act in ROOMS."""
 TINY = forward_backward.Config(
@@ -68,7 +70,9 @@ def test_all_names_are_there(name):
         config_of(name).anything = 1
 
 
-@pytest.mark.parametrize("name", AGENTS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.fuzz] if name in SLOW else []) for name in AGENTS]
+)
 def test_save_load_and_play(name, tmp_path):
     agent = trained(name)
     again = load(agent.save(tmp_path / name))

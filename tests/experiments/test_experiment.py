@@ -43,7 +43,7 @@ def test_every_experiment_says_what_it_is(name):
 
 
 def test_the_registry_is_one_list():
-    assert set(FOLDERS.values()) == {"exact", "tabular", "networks"}
+    assert set(FOLDERS.values()) == {"exact", "tabular", "networks", "foraging"}
     assert (set(TABULAR) | set(LEARNED), set(TABULAR) & set(LEARNED)) == (set(NAMES), set())
     assert module_of("q-lambda") == "wane.experiments.tabular.q_lambda"
     assert module_of("mine.walk") == "mine.walk"

@@ -45,6 +45,9 @@ KEPT = {
     "fb-zero-shot": ["lam-0.5", "lam-1", "lam-mixed", "conditioned"],
 }
 
+FUZZED = [pytest.param(name, marks=[pytest.mark.fuzz] if name in ("mvt", "fb-zero-shot") else []) for name in NAMES]
+"""The two slowest ones are left to `make fuzz`."""
+
 
 @pytest.fixture(scope="module")
 def checkpoints(tmp_path_factory):
@@ -72,7 +75,7 @@ def tiny(checkpoints):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", FUZZED)
 def test_tables_claims_and_pictures(name, tiny, tmp_path):
     experiment, (settings, tables, kept) = find(name), tiny(name)
     assert set(tables) == TABLES[name]
@@ -92,7 +95,7 @@ def test_tables_claims_and_pictures(name, tiny, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", FUZZED)
 def test_a_run_that_was_killed_after_learning_goes_on(name, tiny, checkpoints):
     """Its checkpoints are finished, its tables were not written: nothing is learned again, and the tables are equal."""
     experiment, (settings, tables, kept), told = find(name), tiny(name), []
@@ -147,6 +150,7 @@ def test_a_saved_agent_plays_the_episode_that_is_shown(tiny, tmp_path):
         assert shown[shown["trained_lam"] == lam]["cell"].tolist() == episode.cells.tolist()
 
 
+@pytest.mark.fuzz
 @pytest.mark.slow
 def test_agents_for_one_lam_in_each_state_are_saved_too(tiny, tmp_path):
     settings, _, kept = tiny("fb-zero-shot")
@@ -187,6 +191,7 @@ def test_the_optimum_of_the_asymmetric_world(tiny):
     assert best[0.1] == pytest.approx(sum((6, *[2] * 6)) / 0.9, abs=0.3)
 
 
+@pytest.mark.fuzz
 @pytest.mark.slow
 def test_leaving_times_are_those_of_the_episodes(tiny):
     _, tables, _ = tiny("mvt")
@@ -197,6 +202,7 @@ def test_leaving_times_are_those_of_the_episodes(tiny):
         assert set(tables[table]["timing"]) == {"departure", "arrival"}
 
 
+@pytest.mark.fuzz
 @pytest.mark.slow
 def test_where_all_lasts_equivalent_rewards_change_nothing(tiny):
     _, tables, _ = tiny("fb-zero-shot")

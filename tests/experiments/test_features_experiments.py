@@ -50,7 +50,9 @@ def tiny(checkpoints):
     return compute
 
 
-@pytest.mark.parametrize("name", TABLES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.fuzz] if name == "gpi-pixels" else []) for name in TABLES]
+)
 def test_tables_claims_and_pictures(name, tiny, tmp_path):
     experiment, (settings, tables, kept) = find(name), tiny(name)
     assert set(tables) == TABLES[name]
@@ -81,6 +83,7 @@ def test_a_run_that_was_killed_after_learning_goes_on(tiny, checkpoints):
         pd.testing.assert_frame_equal(found, tables[table])
 
 
+@pytest.mark.fuzz
 def test_a_seed_learns_the_same_alone_and_with_others(tiny):
     settings, tables, _ = tiny("lambda-features-curves")
     with jax.enable_x64(False):
@@ -91,6 +94,7 @@ def test_a_seed_learns_the_same_alone_and_with_others(tiny):
         np.testing.assert_allclose(each.ravel(), together[name], rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.fuzz
 def test_a_kept_agent_plays_the_episode_that_is_shown(tiny, tmp_path):
     settings, tables, kept = tiny("gpi-pixels")
     kept["vector-lam-0.5"].save(tmp_path / "agent")

@@ -161,5 +161,5 @@ def test_every_world_of_the_catalogue_opens(calculator):
       const { catalogue } = JSON.parse(document.getElementById("data").textContent);
       return Object.entries(catalogue).map(([name, world]) => [name, wane.state.readWorld(world).sites.length]);
     }""")
-    assert len(names) == 14
+    assert len(names) >= 14
     assert [[name, make(name).n_sites] for name, _ in names] == names

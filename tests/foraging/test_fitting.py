@@ -172,6 +172,7 @@ def test_parameters_are_found_again(data):
     assert table["identified"].tolist() == [1.0, 1.0]
 
 
+@pytest.mark.fuzz
 def test_models_are_told_apart(data):
     matrix = foraging.confusion([ConstantHazard(), HarvestCount()], data, copies=4)
     assert np.diag(matrix).min() >= 0.9

@@ -37,7 +37,7 @@ def kill_the_first(log, chunk: int, killed: list[int]) -> None:
         time.sleep(0.01)
 
 
-@pytest.mark.slow
+@pytest.mark.fuzz
 @pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
 def test_a_killed_worker_is_replaced_and_nothing_is_lost(tmp_path, environment):
     settings = dataclasses.replace(Sample(), seeds=4)

@@ -179,6 +179,7 @@ LISTED = {
     "regret --agent.episodes 50": "--agent.episodes 50: at least 100 is needed, because",
     "any-depletion --p 0": "--p 0: a number between 0.05 and 1,000 is needed",
     "any-depletion --listed": "--listed: at least one value is needed",
+    "rats --starts 0": "--starts 0: a whole number between 1 and 100 is needed",
     "a2c --size 8": "--size 8: an odd number is needed",
     "mvt --distances 0": "--distances 0: a whole number between 1 and 6 is needed, not 0",
     "mvt --lam 2": "--lam 2: a λ between 0 and 1 is needed",

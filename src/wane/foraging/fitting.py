@@ -3,7 +3,7 @@
     >>> from wane.foraging import example, models
     >>> found = fit(example.rats(), models.ConstantHazard(), pooled=True)
     >>> estimate = found.estimates.iloc[0]
-    >>> round(estimate["value"], 4)  # 2,615 leavings in 19,730 decisions
+    >>> round(float(estimate["value"]), 4)  # 2,615 leavings in 19,730 decisions
     0.1325
 
 Intervals are found on the unbounded scale on which the search works (logarithms of positive parameters, log-odds of

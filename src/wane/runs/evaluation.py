@@ -7,11 +7,11 @@ import jax
 import numpy as np
 from jaxtyping import Float
 
-from wane import agents
+from wane import agents, worlds
 from wane.agents.common.driving import Played, drive
 from wane.agents.common.rollout import Episode
 from wane.agents.trained import Trained
-from wane.worlds import World, make
+from wane.worlds import World
 from wane.worlds.control import Task
 
 
@@ -44,7 +44,7 @@ def evaluate(trained: Trained, world: World | Task | None = None, episodes: int 
 
 def place_called(name: str, trained: Trained) -> World | Task:
     """The world of a name, or the control task for an agent that was trained in one. Raises ValueError for others."""
-    return Task(name) if isinstance(trained.world, Task) else make(name)
+    return Task(name) if isinstance(trained.world, Task) else worlds.make(name)
 
 
 def best_return(world: World | Task) -> float | None:
