@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any, get_args, get_origin
 
 from wane.files import DamagedFile, checksum, find_published, read_json
+from wane.report.words import KINDS
 
 VERDICTS = ("holds", "fails", "undecided", "not tested", "not run")
-KINDS = ("paper", "ours", "identity")
 AGENT_FILES = ("config.json", "params.safetensors")
 """The files of a saved agent."""
 

@@ -15,7 +15,6 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from wane import files
 from wane.report import words
-from wane.report.checks import KINDS
 from wane.report.collect import Run, collect
 from wane.report.verdicts import Entry, Known, Line, entries, scales_of, tally
 
@@ -55,7 +54,9 @@ def build(runs: Sequence[Run], experiments: Sequence[Known]) -> str:
             scales=scales,
             attention={verdict: _lines_with(found, verdict) for verdict in ("fails", "undecided", *UNTESTED)},
             damaged=[run for run in runs if run.problems],
-            counts={kind: tally(line.verdict for _, line in _lines(found) if line.kind == kind) for kind in KINDS},
+            counts={
+                kind: tally(line.verdict for _, line in _lines(found) if line.kind == kind) for kind in words.KINDS
+            },
             totals=_totals(found, runs),
         )
     )
