@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 from rich.console import Console, Group
-from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 import wane
 from wane.experiments import FOLDERS, LEARNED, Scale, find, own
@@ -73,7 +73,7 @@ def run(words: Sequence[str]) -> None:
     from wane import report as reports
     from wane.runs import Run, run_all
 
-    each, console = Run(name, settings, options.scale, options.out), Console()
+    each, console = Run(name, settings, options.scale, options.out), Console(markup=False)
     _refuse_other_file(each.folder.path, name)
     run_all([each], options.launch, resume=options.resume, save_seconds=options.save_seconds, console=console)
     console.print((reports.details if options.verbose else reports.summary)(reports.collect(each.folder.path)))
@@ -128,7 +128,7 @@ def reproduce(
     names = [own.add_file(name) if own.is_file_name(name) else name for name in only]
     chosen = [name for name in dict.fromkeys(names) if not (tabular and name in LEARNED)]
     runs = [Run(name, find(name).settings(scale), scale, out) for name in chosen]
-    run_all(runs, launch, resume=True, replace=True, console=Console())
+    run_all(runs, launch, resume=True, replace=True, console=Console(markup=False))
     report(out, verbose)
 
 
@@ -141,7 +141,7 @@ def report(out: Path = Path("out"), verbose: bool = False) -> None:
     """
     from wane import report as reports
 
-    console = Console()
+    console = Console(markup=False)
     if not out.is_dir():
         raise RunError(f"there is no folder {out}: begin with `wane reproduce --out {out}`")
     page = reports.write(out / "report.html", *_roots(out))
@@ -158,7 +158,7 @@ def list_experiments(out: Path = Path("out")) -> None:
     """
     from wane import report as reports
 
-    console, runs = Console(), reports.collect(*_roots(out))
+    console, runs = Console(markup=False), reports.collect(*_roots(out))
     standard = [run for run in runs if run.is_standard and not run.started and run.experiment in FOLDERS]
     at = {name: ", ".join(_scale_words(run) for run in standard if run.experiment == name) for name in FOLDERS}
     name_width, widest = (max(map(len, texts)) for texts in (at.keys(), at.values()))
@@ -189,14 +189,14 @@ def _print_runs(console: Console, runs: Sequence["FoundRun"], title: str) -> Non
 
     states = [reports.run_state(run).partition(": ") for run in runs]
     if runs:
-        console.print(f"\n[bold]{escape(title)}[/]", highlight=False)
+        console.print(f"\n{title}", style="bold", highlight=False)
     for run, (state, _, reason) in zip(runs, states, strict=True):
         width = max(len(state) for state, _, _ in states)
         name = reports.plain(f"{run.scale}/{run.folder.name}")
-        console.print(f"  {state:<{width}}  {name}", highlight=False, markup=False, soft_wrap=True)
+        console.print(f"  {state:<{width}}  {name}", highlight=False, soft_wrap=True)
         more = run.started.resume if run.started and not run.started.is_running else reason
         if more:
-            console.print(f"      {reports.plain(more)}", style="dim", highlight=False, markup=False, soft_wrap=True)
+            console.print(f"      {reports.plain(more)}", style="dim", highlight=False, soft_wrap=True)
 
 
 def show(
@@ -218,10 +218,10 @@ def show(
     from wane import report as reports
     from wane.report.lookup import runs_called, standard_run
 
-    console, runs = Console(), runs_called(name, _roots(out))
+    console, runs = Console(markup=False), runs_called(name, _roots(out))
     told = runs[0].texts if runs and runs[0].texts else find(name) if name in FOLDERS or not runs else None
     if told:
-        about = f"[bold]{escape(told.title)}[/] ({escape(told.source)})\n{escape(told.summary)}"
+        about = Text.assemble((told.title, "bold"), f" ({told.source})\n{told.summary}")
         console.print(about, highlight=False)
     chosen = standard_run(name, scale, runs)
     if chosen is None and not any(run.started for run in runs):
@@ -230,7 +230,7 @@ def show(
         console.print((reports.details if verbose else reports.summary)([chosen]))
         figure = chosen.folder / "figure.png"
         cost = f"{chosen.record.get('seconds', 0):.1f} s on {reports.plain(chosen.record.get('device', '?'))}"
-        console.print(f"{cost}; figure: {figure}", soft_wrap=True, markup=False)
+        console.print(f"{cost}; figure: {figure}", soft_wrap=True)
         if open:
             import webbrowser
 
@@ -263,7 +263,7 @@ def compare(
     from wane.report.differences import MOST_LINES, differences
     from wane.report.lookup import one_run
 
-    console, most = Console(), None if verbose else MOST_LINES
+    console, most = Console(markup=False), None if verbose else MOST_LINES
     one, other = (one_run(name, scale, _roots(out)) for name in (a, b))
     console.print(differences(one, other, compare_runs(one, other, verbose), console.width, most))
 
@@ -286,7 +286,7 @@ def evaluate(
     """
     from wane.runs import evaluation
 
-    console = Console()
+    console = Console(markup=False)
     if (folder / "run.json").is_file():
         for path in evaluation.saved_agents(folder):
             console.print(f"wane evaluate {path}", soft_wrap=True, highlight=False)
@@ -324,10 +324,14 @@ def errata() -> None:
     for find_case in counterexamples.ALL:
         case = find_case()
         verdict = "holds" if case.corrected_violation <= counterexamples.ROUNDING else "FAILS"
-        claim, correction, shown = (escape(text) for text in (case.claim, case.correction, case.case))
-        text = f"paper: {claim}\n[green]{verdict}:[/] {correction}\n[dim]case: {shown}[/]"
-        table.add_row(case.where, text, f"{case.violation:.3g}")
-    Console().print(table)
+        shown = (
+            f"paper: {case.claim}\n",
+            (f"{verdict}:", "green"),
+            f" {case.correction}\n",
+            (f"case: {case.case}", "dim"),
+        )
+        table.add_row(case.where, Text.assemble(*shown), f"{case.violation:.3g}")
+    Console(markup=False).print(table)
 
 
 COMMANDS: dict[str, Callable[..., None]] = {
@@ -364,7 +368,7 @@ def print_help() -> None:
     table = Table("command", "what it does", title="wane: reinforcement learning when rewards wear off")
     for name, function in COMMANDS.items():
         table.add_row(name, (inspect.getdoc(function) or "").splitlines()[0])
-    console = Console()
+    console = Console(markup=False)
     console.print(table)
     console.print("wane COMMAND --help shows the options of a command; wane --version, the version.", highlight=False)
 

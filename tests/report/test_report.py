@@ -99,6 +99,7 @@ def test_a_heavy_or_damaged_drawing_gives_way_to_the_png(tmp_path, monkeypatch):
         ("claims.json", "{}", "claims.json holds a dict where a list belongs"),
         ("claims.json", "[" * 100_000, "claims.json cannot be read"),
         ("claims.json", json.dumps([claim(verdict="perhaps")]), "1 of 1 entries are not claims with a verdict"),
+        ("claims.json", json.dumps([claim(kind=[])]), "1 of 1 entries are not claims with a verdict"),
         ("claims.json", json.dumps([claim(interval=[1.0])]), "1 of 1 entries are not claims with a verdict"),
         ("claims.json", json.dumps([claim(interval=7)]), "1 of 1 entries are not claims with a verdict"),
         ("claims.json", json.dumps([claim(estimate=None)]), "1 of 1 entries are not claims with a verdict"),

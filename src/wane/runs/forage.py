@@ -71,7 +71,7 @@ def forage(
         table.add_row(
             str(row.model), f"{row.parameters}", f"{row.log_likelihood:.1f}", f"{row.aic:.1f}", f"{row.delta_aic:.1f}"
         )
-    console = Console()
+    console = Console(markup=False)
     console.print(table)
     console.print(f"results: {folder}", soft_wrap=True, highlight=False)
 

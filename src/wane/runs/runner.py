@@ -31,7 +31,7 @@ def run_all(
     anew, and earlier results stay until the new ones are there. With `replace`, a checkpoint that cannot be used (it is
     damaged, or the code has changed since) is replaced, and the console says so; otherwise it is an error.
     """
-    launcher, console = launcher or Launcher(), console or Console(quiet=True)
+    launcher, console = launcher or Launcher(), console or Console(quiet=True, markup=False)
     with ExitStack() as stack:
         missing: dict[Run, list[Task]] = {}
         for each in dict.fromkeys(runs):
@@ -79,5 +79,6 @@ def _remove_unusable(tasks: Iterable[Task], console: Console) -> None:
 def _is_saved(task: Task, console: Console) -> bool:
     problem = problem_of_part(task.folder, task.fingerprint)
     if problem not in (None, "missing"):
-        console.print(f"{task.experiment}: {task.folder.name} is computed again, because {problem}", soft_wrap=True)
+        text = f"{task.experiment}: {task.folder.name} is computed again, because {problem}"
+        console.print(text, soft_wrap=True, markup=False)
     return problem is None
