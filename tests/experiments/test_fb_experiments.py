@@ -7,15 +7,18 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.sparse import csgraph
+from scipy.special import softmax
 
 from experiments.test_settings_networks import quick_compilation
 from wane.agents.forward_backward import Schedule
 from wane.agents.planner import follow, plan
 from wane.agents.trained import load
+from wane.depletion import Geometric
+from wane.exact import evaluate
 from wane.experiments import find
 from wane.experiments.common import episodes
 from wane.experiments.contract import Loop, join, seed_keys
-from wane.experiments.networks import fb_lambda_table, fb_zero_shot, mvt, training
+from wane.experiments.networks import fb_asymmetric, fb_lambda_table, fb_zero_shot, mvt, switching, training
 from wane.experiments.networks.fb_learn_lambda import estimates
 from wane.runs import SavingLoop
 from wane.worlds import make
@@ -24,7 +27,7 @@ AGENT = {"dimension": 6, "width": 8, "depth": 1, "batch": 16, "schedule": Schedu
 FEWER = {
     "fb-lambda-table": {"episodes": 4, "final_episodes": 100, "solved_tasks": 2},
     "fb-learn-lambda": {"episodes": 4, "final_episodes": 100, "observed_episodes": 300},
-    "fb-asymmetric": {"tolerance": 0.3},
+    "fb-asymmetric": {"tolerance": 0.3, "exact_larges": (6.0, 11.0), "exact_temperatures": (20.0, 200.0)},
     "mvt": {"distances": (2, 4)},
     "fb-zero-shot": {"lambdas": (0.5, 1.0), "episodes": 100},
 }
@@ -33,7 +36,7 @@ pytestmark = pytest.mark.usefixtures(quick_compilation.__name__)
 TABLES = {
     "fb-lambda-table": {"optima", "curves", "errors", "ends", "episodes"},
     "fb-learn-lambda": {"curves", "ends", "episodes", "estimates"},
-    "fb-asymmetric": {"best_episodes", "episodes"},
+    "fb-asymmetric": {"best_episodes", "exact", "episodes"},
     "mvt": {"best_stays", "best_episodes", "stays", "episodes", "errors"},
     "fb-zero-shot": {"returns"},
 }
@@ -189,6 +192,51 @@ def test_the_optimum_of_the_asymmetric_world(tiny):
     best = tables["best_episodes"].groupby("lam")["earned"].last()
     assert best[1.0] == 6 * (50 - 4)
     assert best[0.1] == pytest.approx(sum((6, *[2] * 6)) / 0.9, abs=0.3)
+    # The planner does not wander before it collects rewards, although the episode is long enough for it.
+    rows = tables["best_episodes"]
+    assert rows[(rows["lam"] == 0.1) & (rows["reward"] > 0)]["time"].iloc[0] == 4
+
+
+def test_where_exact_agents_go_to_the_large_reward():
+    """On our map λ = 1 goes right at the paper's τ = 200, and left if the policy is sharper or the reward larger."""
+    world = fb_asymmetric.make_world(find("fb-asymmetric").paper, 1.0)
+    by_temperature = switching.switching_table(world, [6.0], [2.0, 20.0, 30.0, 40.0, 200.0, 1000.0], 0.99)
+    assert by_temperature["earned"].tolist() == [276.0, 276.0, 276.0, 90.0, 90.0, 90.0]
+    assert (by_temperature["best_earned"] == 276.0).all()
+    by_large = switching.switching_table(world, [10.4, 10.6], [200.0], 0.99)
+    assert by_large["at_large"].tolist() == [0.0, 46 / 51]
+    assert by_large["earned"].tolist() == [90.0, pytest.approx(10.6 * 46)]
+
+
+def test_exact_agents_are_consistent_with_their_own_values():
+    world = fb_asymmetric.make_world(find("fb-asymmetric").paper, 1.0)
+    rewards, temperature = switching.rewards_of(world, [6.0]), 20.0
+    q, settled = switching.softmax_values(world, rewards, np.array([temperature]), 0.99)
+    chances = softmax(q[0] / temperature, axis=-1)
+    values = evaluate(world.mdp.under(chances), rewards[0], Geometric(1.0), discount=0.99)
+    assert settled.all()
+    assert q[0] == pytest.approx(rewards[0][:, None] + 0.99 * values[world.map.next_states()], rel=1e-9)
+
+
+def test_the_papers_premise_decides_where_its_claim_is_judged():
+    """Agents that stay with the small rewards fail only where the exact agent goes to the large one."""
+    experiment = find("fb-asymmetric")
+    settings = dataclasses.replace(experiment.paper, lambdas=(1.0,), factors=(1.0, 10.0), seeds=1)
+    world = fb_asymmetric.make_world(settings, 1.0)
+    exact = switching.switching_table(world, [6.0], [20.0, 200.0], 0.99)
+    stay = pd.DataFrame({"cell": [world.sites[3]] * 51, "earned": 90.0, "lam": 1.0, "seed": 0})
+    left = stay.assign(cell=world.sites[0], earned=276.0)
+    best = left.drop(columns="seed")
+
+    def verdict(claim, plain, sharp):
+        shown = pd.concat([plain.assign(factor=1.0), sharp.assign(factor=10.0)])
+        records = experiment.findings(settings, {"exact": exact, "episodes": shown, "best_episodes": best})
+        return {record["name"]: record["verdict"] for record in records}[claim]
+
+    assert verdict("large-for-ever", stay, stay) == "fails"
+    assert verdict("large-for-ever", stay, left) == "holds"
+    assert verdict("as-the-exact-agent", stay, stay) == "holds"
+    assert verdict("as-the-exact-agent", left, left) == "fails"
 
 
 @pytest.mark.fuzz
