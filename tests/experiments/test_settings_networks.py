@@ -107,7 +107,7 @@ CASES: list[Case] = [
         {"timings": ("arrival",), "distances": (3,), "agent.horizon": 2},
         {"like-discounted": "add departure to timings"},
     ),
-    ("fb-zero-shot", {"lambdas": (1.0,), "goals": 1, "episodes": 2}, {"conditioned": "trained for λ = 1 alone"}),
+    ("fb-zero-shot", {"lambdas": (1.0,), "goals": 1, "episodes": 2}, {"equivalent": "trained for λ = 1 alone"}),
     ("fb-zero-shot", {"lasting": 1.0, "agent.horizon": 1}, {"mixed-equivalent": "between 0 and 1"}),
     (
         "grid-features",
