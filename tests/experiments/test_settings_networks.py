@@ -47,7 +47,7 @@ AGENTS = {
 """What makes agents small, by dotted names; that of all experiments but these is AGENT."""
 FEWER: dict[str, dict[str, Any]] = {
     "a2c": {"size": 7, "horizon": 20},
-    "fb-lambda-table": {"episodes": 1, "final_episodes": 3, "solved_tasks": 1},
+    "fb-lambda-table": {"episodes": 1, "final_episodes": 3},
     "fb-learn-lambda": {"episodes": 1, "final_episodes": 3, "observed_episodes": 50},
     "fb-asymmetric": {"tolerance": 0.3, "exact_larges": (2.0, 12.0), "exact_temperatures": (1.0, 1000.0)},
     "mvt": {"distances": (2, 4)},
@@ -71,7 +71,7 @@ CASES: list[Case] = [
     ),
     (
         "fb-lambda-table",
-        {"worlds": (0.25,), "episodes": 2, "final_episodes": 2, "solved_tasks": 3},
+        {"worlds": (0.25,), "episodes": 2, "final_episodes": 2},
         {"correct-lambda-half": "where λ = 0.5 is true", "representation": "There was one epoch"},
     ),
     ("fb-lambda-table", {"agents": (0.5,), "agent.horizon": 1}, {"correct-lambda-half": "add 1 to agents"}),

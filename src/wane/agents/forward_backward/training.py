@@ -142,6 +142,11 @@ def epoch(key: jax.Array, state: State, world: World, config: Config) -> tuple[S
     return state, Info(Terms(*(term.mean() for term in terms)), state.lam, misfit)
 
 
+def watch_key(key: jax.Array, number: Integer) -> jax.Array:
+    """The key that `watch` is given after an epoch, for whoever wants to draw the same tasks again."""
+    return jax.random.fold_in(jax.random.fold_in(key, number), APART)
+
+
 def train(
     key: jax.Array,
     world: World,
@@ -165,7 +170,7 @@ def train(
         epoch_key = jax.random.fold_in(key, number)
         state, info = epoch(epoch_key, state, world, config)
         if watch is not None:
-            info = info._replace(watched=watch(jax.random.fold_in(epoch_key, APART), state))
+            info = info._replace(watched=watch(watch_key(key, number), state))
         return state, info
 
     numbers = first + jnp.arange(config.schedule.epochs if epochs is None else epochs)
