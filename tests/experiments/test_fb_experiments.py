@@ -30,7 +30,7 @@ from wane.experiments.networks import (
     task_optima,
     training,
 )
-from wane.experiments.networks.fb_learn_lambda import estimates
+from wane.experiments.networks.fb_learn_lambda import LEARNS, START, estimates, with_start
 from wane.runs import SavingLoop
 from wane.worlds import make
 
@@ -365,6 +365,14 @@ def test_tasks_with_too_many_goals_are_refused():
     world = dataclasses.replace(make("corridor", length=5), horizon=6)
     with pytest.raises(ValueError, match=r"every task needs the same number of goals, 1 to 4, got \[5\]"):
         task_optima.best_returns(world, np.ones((2, 5)), np.zeros(2, int), 0.5)
+
+
+def test_the_descent_of_lambda_begins_at_its_start():
+    curves = pd.read_parquet(KEPT_RESULTS / "fb-learn-lambda" / "curves.parquet")
+    learned = with_start(curves[curves["agent"] == LEARNS]).pivot_table(index="seed", columns="epoch", values="lam")
+    assert (learned[0] == START).all()
+    assert learned[1].between(0.5, 0.7).all(), "most of the descent is in the first epoch"
+    assert learned.shape == (6, 101)
 
 
 def test_pairs_put_keys_slowest():

@@ -40,7 +40,7 @@ def draw(settings: LambdaTable, tables: Tables) -> Figure:
         errors = tables["errors"][tables["errors"]["trained_lam"] == lam]
         plots.curve(ax, errors, "epoch", "error", f"λ̂ = {lam:g}", plots.colour(lam))
     ax.set_yscale("log")
-    plots.tidy(ax, "error of FᵀBμ against the exact Φ", "epoch", "relative root mean square")
+    plots.tidy(ax, "error of FᵀBμ", "epoch", "root mean square, relative to Φ")
     ax.legend(frameon=False)
     ax = figure.add_subplot(grid[1, :4])
     lowest = min(settings.worlds)

@@ -34,6 +34,8 @@ from wane.settings import Count, Lambda
 from wane.worlds.world import World
 
 LEARNS, KEEPS = "learns λ", "keeps λ = 1"
+START = 1.0
+"""The λ that agents start from, as in the paper."""
 ESTIMATORS = ("least squares", "ratio", "earlier")
 SLIPS, NOISES = (0.0, 0.2), (0.0, 0.1)
 """Probabilities of slipping, and standard deviations of the errors with which rewards are read."""
@@ -98,9 +100,9 @@ def _train_and_test(settings: LearnLambda, seeds: Sequence[int], loop: Loop, age
     def watch(key: jax.Array, state: State) -> Float[Array, ""]:
         return test(state.params, forward_backward.draw_tasks(key, world, settings.episodes, settings.goals))
 
-    config = dataclasses.replace(settings.agent, lam=1.0, learn_lam=learns, goals=settings.goals)
+    config = dataclasses.replace(settings.agent, lam=START, learn_lam=learns, goals=settings.goals)
     name, keys = "learning λ" if learns else "keeping λ", seed_keys(seeds)
-    states, info = training.train(name, loop, world, config, keys, jnp.ones(len(seeds)), watch)
+    states, info = training.train(name, loop, world, config, keys, jnp.full(len(seeds), START), watch)
     ends = jax.jit(jax.vmap(lambda params: test(params, tasks)))(states.params)
     curves = frame(info["watched"], "mean_return", epoch=range(1, config.schedule.epochs + 1), seed=seeds)
     tables = {
@@ -151,16 +153,25 @@ def draw(settings: LearnLambda, tables: Tables) -> Figure:
     lam_ax, return_ax, estimate_ax = figure.subplots(1, 3)
     for agent, shade in ((LEARNS, plots.OTHERS[1]), (KEEPS, plots.OTHERS[3])):
         rows = tables["curves"][tables["curves"]["agent"] == agent]
-        plots.curve(lam_ax, rows, "epoch", "lam", agent, shade)
+        plots.curve(lam_ax, with_start(rows), "epoch", "lam", agent, shade, ".-")
         plots.curve(return_ax, rows, "epoch", "mean_return", agent, shade)
     lam_ax.axhline(settings.lam, color=plots.INK, ls="--", lw=1, label="true λ")
     lam_ax.set_ylim(0, 1.05)
+    # λ moves in the first epochs only. This axis shows the start at 0, and all later epochs.
+    lam_ax.set_xscale("symlog", linthresh=1)
+    lam_ax.xaxis.set_major_formatter("{x:g}")
     lam_ax.legend(frameon=False)
-    plots.tidy(lam_ax, "λ while learning", "epoch", "λ")
+    plots.tidy(lam_ax, "λ while learning", "epoch (0: before training)", "λ")
     return_ax.legend(frameon=False, loc="lower right")
     plots.tidy(return_ax, "return while learning", "epoch", "reward in an episode")
     _draw_estimates(estimate_ax, settings, tables)
     return figure
+
+
+def with_start(curves: pd.DataFrame) -> pd.DataFrame:
+    """The curves with the λ before training, as epoch 0 of every seed."""
+    before = pd.DataFrame({"seed": curves["seed"].unique(), "epoch": 0, "lam": START})
+    return pd.concat([before, curves], ignore_index=True)
 
 
 def _draw_estimates(ax: Axes, settings: LearnLambda, tables: Tables) -> None:
