@@ -1,6 +1,7 @@
 """The experiments with λO-FB, as small as they can be: tables, claims, pictures, and what is true untrained."""
 
 import dataclasses
+import json
 from pathlib import Path
 
 import jax
@@ -373,6 +374,15 @@ def test_the_descent_of_lambda_begins_at_its_start():
     assert (learned[0] == START).all()
     assert learned[1].between(0.5, 0.7).all(), "most of the descent is in the first epoch"
     assert learned.shape == (6, 101)
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name.startswith("fb-")])
+def test_kept_claims_of_the_paper_that_fail_have_an_account(name):
+    """What a referee can check is told where the paper's statement fails, and nowhere else."""
+    for claim in json.loads((KEPT_RESULTS / name / "claims.json").read_text("utf-8")):
+        fails = claim["kind"] == "paper" and claim["verdict"] == "fails"
+        assert bool(claim.get("account")) == fails, claim["name"]
+        assert not fails or all(word in claim["account"] for word in ("The paper says", "as the paper does", "change"))
 
 
 def test_pairs_put_keys_slowest():

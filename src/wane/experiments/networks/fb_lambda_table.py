@@ -253,8 +253,8 @@ EXPERIMENT = Experiment(
                 "the paper gives none. In the first 20 epochs λ̂ = 1 also earns 10 % less where λ = 1 is true and "
                 "λ̂ = ½ is wrong, so the lead shows how fast Φ is learned and not what a wrong λ̂ costs: with the "
                 "exact Φ of a random walk both earn 3.998 of 4. The loss is small because both agents look up at "
-                "every step what remains of the rewards, as the paper's algorithm does. An agent that does not, or "
-                "training that stops early, makes it larger."
+                "every step what remains of the rewards, as the paper's algorithm does. What changes it is the length "
+                "of training: the earlier it stops, the larger the loss."
             ),
         ),
         Claim(

@@ -159,6 +159,7 @@ def draw(settings: LearnLambda, tables: Tables) -> Figure:
     lam_ax.set_ylim(0, 1.05)
     # λ moves in the first epochs only. This axis shows the start at 0, and all later epochs.
     lam_ax.set_xscale("symlog", linthresh=1)
+    lam_ax.set_xlim(left=-0.2)
     lam_ax.xaxis.set_major_formatter("{x:g}")
     lam_ax.legend(frameon=False)
     plots.tidy(lam_ax, "λ while learning", "epoch (0: before training)", "λ")
