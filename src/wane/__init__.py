@@ -72,6 +72,6 @@ __all__ = [
 
 __getattr__, __dir__ = attach(__name__)
 
-if "gymnasium" in sys.modules:
+if sys.modules.get("gymnasium"):
     # Whoever uses Gymnasium expects the ids of our environments after `import wane`; this module registers them.
     import_module("wane.worlds.gym")

@@ -21,6 +21,7 @@ from rich.text import Text
 import wane
 from wane.experiments import FOLDERS, LEARNED, Scale, find, own
 from wane.explorer.command import explore
+from wane.extras import MissingExtra
 from wane.names import UnknownName, unknown
 from wane.runs.arguments import parse, parse_call
 from wane.runs.errors import RunError, UsageError
@@ -399,12 +400,11 @@ def _print_error(message: str) -> None:
 
 def _is_expected(error: Exception) -> bool:
     """Whether an error tells the user what to do. Others are faults of the program and show a traceback."""
-    if isinstance(error, ValueError | RunError | OSError):
+    if isinstance(error, ValueError | RunError | MissingExtra | OSError):
         return True
     from wane.files import DamagedFile
-    from wane.worlds.control import MissingExtra
 
-    return isinstance(error, DamagedFile | MissingExtra)
+    return isinstance(error, DamagedFile)
 
 
 def _cure(error: Exception) -> str:

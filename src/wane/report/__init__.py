@@ -3,6 +3,10 @@
 `wane.report.compare` and `wane.report.differences` compare two runs; they load pandas, so they are imported apart.
 """
 
+from wane.extras import require
+
+require("experiments", "wane.report")
+
 from wane.report.collect import Run, Texts, collect
 from wane.report.page import build, write
 from wane.report.started import Started

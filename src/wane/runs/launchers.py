@@ -18,6 +18,7 @@ from typing import Any
 
 from wane.experiments import find, own
 from wane.experiments.contract import Settings
+from wane.extras import require
 from wane.runs import record
 from wane.runs.errors import RunError
 from wane.runs.loop import Report, SavingLoop
@@ -148,10 +149,9 @@ def _run_without_saving(task: Task) -> Part:
 def _start_ray(address: str | None) -> Any:
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-    try:
-        import ray
-    except ModuleNotFoundError:
-        raise RunError("Ray is not installed: pip install 'wane[cluster]', or leave out --launcher ray") from None
+    require("cluster", "--launcher ray")
+    import ray
+
     try:
         dashboard = False if address is None else None
         ray.init(address=address or "local", include_dashboard=dashboard, log_to_driver=False)

@@ -24,6 +24,10 @@ A step whose wearing part is 0 visits nothing. The memory of a site lasts for th
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, Literal
 
+from wane.extras import require
+
+require("gym", "wane.worlds.Depleting")
+
 import gymnasium
 import numpy as np
 from gymnasium import spaces

@@ -16,6 +16,10 @@ from collections import Counter
 from itertools import pairwise
 from typing import Literal
 
+from wane.extras import require
+
+require("plots", "wane.worlds.draw")
+
 import matplotlib
 import numpy as np
 from jaxtyping import Float, Int, Shaped

@@ -14,6 +14,10 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
+from wane.extras import require
+
+require("plots", "wane.worlds.film")
+
 import jax
 import jax.numpy as jnp
 import matplotlib

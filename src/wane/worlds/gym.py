@@ -23,6 +23,10 @@ Gymnasium environment can be made to diminish with `wane.worlds.depleting`.
 from dataclasses import replace
 from typing import Any
 
+from wane.extras import require
+
+require("gym", "wane.worlds.gym")
+
 import gymnasium
 import jax.numpy as jnp
 import numpy as np
