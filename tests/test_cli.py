@@ -175,8 +175,8 @@ MISTAKES = {
     "show q-lamda": "unknown experiment or run 'q-lamda': did you mean 'q-lambda'?",
     "compare errate toy": "unknown experiment or run 'errate': did you mean 'errata'?",
     "list --nonsense": "--nonsense: there is no such option",
-    "dance": "unknown command 'dance': there are list, run,",
-    "reprot": "unknown command 'reprot': did you mean 'report'? There are list, run,",
+    "dance": "unknown command 'dance': there are demo, list,",
+    "reprot": "unknown command 'reprot': did you mean 'report'? There are demo, list,",
 }
 
 

@@ -1,4 +1,4 @@
-"""The command line: `wane list`, `run`, `reproduce`, `report`, `show`, `compare`, `evaluate`, `forage` and others.
+"""The command line: `wane demo`, `list`, `run`, `reproduce`, `report`, `show`, `compare`, `evaluate` and others.
 
 Every command is a function whose parameters are its options. What is heavy to import is imported inside of the
 functions, so `wane --help` and `wane --version` answer at once. A mistake is told in one line: exit status 2 is for a
@@ -335,7 +335,20 @@ def errata() -> None:
     Console(markup=False).print(table)
 
 
+def demo(out: Path = Path("out"), animate: bool = True) -> None:
+    """Shows foragers with different beliefs about λ beside the optimum, in seconds.
+
+    Args:
+        out: folder of all runs; a page to play with, and films if they can be made, go to demo/ in it
+        animate: let the foragers walk, if the terminal is wide enough
+    """
+    from wane import demo as demos
+
+    demos.show(Console(markup=False), out / "demo", animate)
+
+
 COMMANDS: dict[str, Callable[..., None]] = {
+    "demo": demo,
     "list": list_experiments,
     "run": run,
     "reproduce": reproduce,
