@@ -9,10 +9,12 @@ require("experiments", "wane.report")
 
 from wane.report.collect import Run, Texts, collect
 from wane.report.page import build, write
+from wane.report.paper import Row, paper_table
 from wane.report.started import Started
 from wane.report.terminal import details, one_line, plain, run_state, summary
 
 __all__ = [
+    "Row",
     "Run",
     "Started",
     "Texts",
@@ -20,6 +22,7 @@ __all__ = [
     "collect",
     "details",
     "one_line",
+    "paper_table",
     "plain",
     "run_state",
     "summary",
