@@ -368,6 +368,9 @@ def test_a_failing_claim_of_the_paper_is_told_with_its_account(tmp_path):
     run_folder(tmp_path, claims=claims)
     page = page_of(tmp_path)
     assert page.text.count(account) == 2, "in the list of what fails and in the details"
+    detailed = printed(report.details(report.collect(tmp_path)))
+    assert "We did as it does." in detailed
+    assert "Not for" not in detailed
     assert "What of the paper fails The second claim. the paper, figure 9.9 · About toy" in page.text
     assert "Not for" not in page.text
     assert page.all("script") == []
