@@ -19,7 +19,7 @@ from rich.table import Table
 from rich.text import Text
 
 import wane
-from wane.experiments import FOLDERS, LEARNED, Scale, find, own
+from wane.experiments import FOLDERS, KEPT, LEARNED, Scale, find, own
 from wane.explorer.command import explore
 from wane.extras import MissingExtra
 from wane.names import UnknownName, unknown
@@ -31,9 +31,6 @@ from wane.settings import Checked, Count, Range, SettingError
 
 if TYPE_CHECKING:
     from wane.report import Run as FoundRun
-
-KEPT = Path(wane.__file__).parent / "results"
-"""Runs of the paper's scale that come with the package, made where there is a GPU."""
 
 Unprefixed = tyro.conf.arg(name="")
 """Options of a nested dataclass without the name of its field in front."""

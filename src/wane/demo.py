@@ -25,7 +25,7 @@ from wane.agents.common.rollout import Episode
 from wane.depletion import Geometric
 from wane.explorer import explore
 from wane.extras import MissingExtra, install_command
-from wane.types import Integer
+from wane.types import AnyArray, Integer
 from wane.worlds.catalog import make
 from wane.worlds.colours import SITE_COLOURS
 from wane.worlds.world import World
@@ -110,7 +110,7 @@ def frame(world: World, found: Sequence[Walk], moment: int) -> Columns:
     return Columns(panels, padding=(0, 3))
 
 
-def _discounted(world: World, rewards: np.ndarray) -> float:
+def _discounted(world: World, rewards: AnyArray) -> float:
     """The return Σ γᵗ rₜ of rewards that are paid on arrival: the first step's is discounted once."""
     return float(np.sum(float(world.discount) ** (1 + np.arange(len(rewards))) * rewards))
 

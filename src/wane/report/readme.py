@@ -8,13 +8,11 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-import wane
-from wane.experiments import NAMES, find
+from wane.experiments import KEPT, NAMES, find
 from wane.report.collect import Run, collect
 from wane.report.paper import Missing, Row, missing, rows_of
 from wane.report.verdicts import Known, Line, entries, tally
 
-KEPT = Path(wane.__file__).parent / "results"
 BEGIN, END = "<!-- verdicts: written by python -m wane.report.readme README.md -->", "<!-- end of verdicts -->"
 WORDS = {
     "holds": ("1 holds", "{} hold"),
