@@ -1,4 +1,4 @@
-"""The README: its table of verdicts is that of the kept results, and package indexes get it without dead links."""
+"""The README, what package indexes get of it, and the map of the code: they agree with what they tell about."""
 
 import re
 import runpy
@@ -63,3 +63,12 @@ def test_the_version_is_the_same_everywhere():
     version = re.search(r'__version__ = "(.*)"', (ROOT / "src" / "wane" / "__init__.py").read_text("utf-8"))[1]
     assert f"\nversion: {version}\n" in (ROOT / "CITATION.cff").read_text("utf-8")
     assert re.search(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text("utf-8"), re.MULTILINE)[1] == version
+
+
+@pytest.mark.parametrize("package", ["", "exact", "worlds", "runs", "report"])
+def test_the_map_of_the_code_names_every_module(package):
+    page = (ROOT / "docs" / "design.md").read_text(encoding="utf-8")
+    folder = ROOT / "src" / "wane" / package
+    names = [path.stem for path in folder.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()]
+    missing = [name for name in names if not name.startswith("_") and not re.search(rf"[`.]{name}`", page)]
+    assert not missing

@@ -131,7 +131,7 @@ def reproduce(
 
 
 def report(out: Path = Path("out"), verbose: bool = False) -> None:
-    """Writes the report of all runs, and prints their verdicts.
+    """Writes the report of all runs, those that come with the package included, and prints their verdicts.
 
     Args:
         out: folder of the runs; the report becomes report.html in it
@@ -140,7 +140,7 @@ def report(out: Path = Path("out"), verbose: bool = False) -> None:
     from wane import report as reports
 
     console = Console(markup=False)
-    if not out.is_dir():
+    if not out.is_dir() and out != Path("out"):
         raise RunError(f"there is no folder {out}: begin with `wane reproduce --out {out}`")
     page = reports.write(out / "report.html", *_roots(out))
     show_claims = reports.details if verbose else reports.summary
