@@ -49,7 +49,7 @@ def test_episodes_by_hand():
     assert all(info["TimeLimit.truncated"] for info in infos)
     with pytest.raises(ValueError, match="unknown action 9"):
         envs.step(np.array([9, 0]))
-    with pytest.raises(ValueError, match="2 worlds want as many actions"):
+    with pytest.raises(ValueError, match="a batch of 2 worlds takes 2 actions"):
         envs.step(np.array([0]))
 
 

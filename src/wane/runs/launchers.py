@@ -134,7 +134,7 @@ def _on_ray(tasks: Sequence[Task], address: str | None, gpus: float) -> Iterator
                 yield task, ray.get(reference)
     except ray.exceptions.WorkerCrashedError as error:
         raise RunError(
-            f"a task died {RETRIES + 1} times over (out of memory?): divide it into more --shards"
+            f"a task died {RETRIES + 1} times, perhaps for lack of memory: divide it into more --shards"
         ) from error
     finally:
         ray.shutdown()
