@@ -1,8 +1,8 @@
 """The command line: `wane demo`, `list`, `run`, `reproduce`, `report`, `show`, `compare`, `evaluate` and others.
 
 Every command is a function whose parameters are its options. What is heavy to import is imported inside of the
-functions, so `wane --help` and `wane --version` answer at once. A mistake is told in one line: exit status 2 is for a
-command that makes no sense, 1 for one that could not be carried out.
+functions, so `wane --help` and `wane --version` answer at once. An error is one line: exit status 2 means that the
+command makes no sense, 1 that it could not be carried out.
 """
 
 import inspect
@@ -208,7 +208,7 @@ def show(
 
     Args:
         name: one of `wane list`, an experiment or a run
-        scale: of the run to show
+        scale: the scale of the run to show
         out: folder of all runs; runs that come with the package are shown too
         open: also open the figure
         verbose: print every claim with its statement and details
@@ -253,9 +253,9 @@ def compare(
     Args:
         a: a run: its folder, or its name in `wane list`
         b: another run
-        scale: of runs that are named
+        scale: the scale of runs that are given by name
         out: folder of all runs
-        verbose: tell all rows of the tables apart
+        verbose: show the differences of all rows of the tables
     """
     from wane.report.compare import compare as compare_runs
     from wane.report.differences import MOST_LINES, differences
@@ -276,11 +276,11 @@ def evaluate(
     """Plays episodes with a saved agent, and prints what it earns.
 
     Args:
-        folder: a saved agent; of a run's folder, the agents in it are listed
+        folder: a saved agent, or the folder of a run, whose agents are then listed
         world: name of a world to play in; the agent's own if not given
-        episodes: how many to play
-        seed: of the random numbers
-        film: a GIF to write, of the first episode
+        episodes: how many episodes to play
+        seed: the seed of the random numbers
+        film: a GIF file to write the first episode to
     """
     from wane.runs import evaluation
 

@@ -71,7 +71,7 @@ Done = tuple[Task, Part]
 
 
 def compute(launcher: Launcher, tasks: Sequence[Task], reports: Callable[[Task], Report]) -> Iterator[Done]:
-    """Computes all tasks; `reports(task)` makes what a task's loops tell their progress to."""
+    """Computes all tasks. `reports(task)` returns what the loops of a task report their progress to."""
     if launcher.launcher == "ray":
         return _on_ray(tasks, launcher.ray_address, launcher.gpus)
     if not is_one_program(launcher, tasks):

@@ -42,13 +42,13 @@ def agent_files(agents: Mapping[str, Savable]) -> dict[str, AgentFiles]:
 
 
 def write_tables(folder: Path, tables: Tables) -> None:
-    """Writes NAME.parquet for every table. Raises ValueError for a name that is no name of a file."""
+    """Writes NAME.parquet for every table. Raises ValueError for a name that cannot be the name of a file."""
     for name, table in tables.items():
         write(folder / f"{file_name(name)}.parquet", table.to_parquet)
 
 
 def write_agents(folder: Path, agents: Mapping[str, AgentFiles]) -> None:
-    """Writes a folder for every agent. Raises ValueError for a name that is no name of a file."""
+    """Writes a folder for every agent. Raises ValueError for a name that cannot be the name of a file."""
     for name, files in agents.items():
         for file, content in files.items():
             write(folder / file_name(name) / file, lambda draft, content=content: draft.write_bytes(content))
