@@ -7,6 +7,7 @@ inequality for subadditivity, and equality occurs; there the violation is the sh
 
 from dataclasses import dataclass
 from functools import partial
+from typing import cast
 
 import pandas as pd
 from matplotlib.axes import Axes
@@ -56,12 +57,13 @@ def draw(settings: Errata, tables: Tables) -> Figure:
     ax.set_axis_off()
     for column, heading in ((PLACE, "where"), (STATEMENT, "as printed, and what holds"), (AMOUNT, "off by")):
         ax.text(column, -0.75, heading, color=plots.GREY, ha="right" if column == AMOUNT else "left")
-    for i, row in enumerate(table.itertuples()):
-        ax.axhline(i - 0.4, color=plots.GREY, lw=0.5)
-        ax.text(PLACE, i - 0.12, str(row.where).replace(", ", ",\n", 1), va="top", weight="bold", fontsize="small")
-        _draw_statement(ax, i - 0.12, "✗", plots.OTHERS[2], str(row.claim), f"{row.violation:.3g}")
-        holds = row.corrected_violation <= 0
-        _draw_statement(ax, i + 0.16, "✓" if holds else "✗", plots.OTHERS[3 if holds else 2], str(row.correction), "")
+    for i, row in table.iterrows():
+        height = cast(int, i)
+        ax.axhline(height - 0.4, color=plots.GREY, lw=0.5)
+        place = row["where"].replace(", ", ",\n", 1)
+        ax.text(PLACE, height - 0.12, place, va="top", weight="bold", fontsize="small")
+        _draw_statement(ax, height - 0.12, row["claim"], f"{row['violation']:.3g}")
+        _draw_statement(ax, height + 0.16, row["correction"], "", holds=bool(row["corrected_violation"] <= 0))
     ax.set_title(
         "Off by: the left side minus the right side of an inequality, or the distance between the sides of an\n"
         "equation, in the case that refutes it (lemma B.4: the share of states with equality). Each number has\n"
@@ -72,8 +74,9 @@ def draw(settings: Errata, tables: Tables) -> Figure:
     return figure
 
 
-def _draw_statement(ax: Axes, height: float, sign: str, shade: str, text: str, amount: str) -> None:
+def _draw_statement(ax: Axes, height: float, text: str, amount: str, holds: bool = False) -> None:
     """One line of the table: a sign, a statement and by how much it is violated."""
+    sign, shade = ("✓", plots.OTHERS[3]) if holds else ("✗", plots.OTHERS[2])
     ax.text(STATEMENT - 0.25, height, sign, va="top", color=shade, weight="bold", fontsize="small")
     ax.text(STATEMENT, height, text, va="top", fontsize="small")
     ax.text(AMOUNT, height, amount, va="top", ha="right", color=shade, weight="bold", fontsize="small")

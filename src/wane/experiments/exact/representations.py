@@ -90,17 +90,18 @@ def draw(settings: Representations, tables: Tables) -> Figure:
     others = {name: phi_by_lambda(tables, name)[1][np.searchsorted(lams, middle), start] for name in (TO_G, RANDOM)}
     largest = float(max(shown[:, start].max(), *(row.max() for row in others.values())))
     _draw_policy(panels[0, 0], PAPERS)
-    for i, lam in enumerate(shown_lams):
-        maps = _draw_row(panels[0, 1 + i], shown[i, start], largest, title(lam))
-        whole = _draw_matrix(panels[1, i], shown[i], float(shown.max()), start, title(lam))
+    maps = [_draw_row(panels[0, 1 + i], shown[i, start], largest, title(lam)) for i, lam in enumerate(shown_lams)]
+    whole = [
+        _draw_matrix(panels[1, i], shown[i], float(shown.max()), start, title(lam)) for i, lam in enumerate(shown_lams)
+    ]
     _draw_transition(panels[1, len(shown_lams)], lams, phi[:, start])
     for column, (name, row) in zip((0, 2), others.items(), strict=True):
         _draw_policy(panels[2, column], name)
         _draw_row(panels[2, column + 1], row, largest, title(middle), with_goal=name == TO_G)
     for ax in (*panels[0, len(shown_lams) + 1 :], *panels[1, len(shown_lams) + 1 :], *panels[2, 4:]):
         ax.set_visible(False)
-    for image, row, label in ((maps, 0, "Φ(S, ·)"), (whole, 1, "Φ"), (maps, 2, "Φ(S, ·)")):
-        figure.colorbar(image, ax=panels[row], label=label, fraction=0.025, pad=0.01)
+    for images, row, label in ((maps, 0, "Φ(S, ·)"), (whole, 1, "Φ"), (maps, 2, "Φ(S, ·)")):
+        figure.colorbar(images[0], ax=panels[row], label=label, fraction=0.025, pad=0.01)
     return figure
 
 
