@@ -81,8 +81,8 @@ $(VENV)/.python:
 	echo "Install one (on Debian: apt-get install python3 python3-venv) or name it: make PYTHON=/path/to/python" >&2; exit 1
 
 $(VENV)/.run: $(VENV)/.python pyproject.toml
-	@echo "installing wane (about a minute)"
-	@$(BIN)/python -m pip install --quiet --editable .
+	@echo "installing wane[experiments] (about a minute)"
+	@$(BIN)/python -m pip install --quiet --editable '.[experiments]'
 	@touch $@
 
 $(VENV)/.dev $(VENV)/.docs $(VENV)/.bench: $(VENV)/.%: $(VENV)/.python pyproject.toml

@@ -23,7 +23,8 @@ import numpy as np
 from beside import Peer, compare, report
 from wane.agents.sac import Config, Fleet, Variant
 from wane.experiments.networks.sac_learning import SIX, VARIANTS
-from wane.worlds.control import MissingExtra, Task
+from wane.extras import MissingExtra
+from wane.worlds.control import Task
 
 PEERS = {"stable_baselines3": "Stable-Baselines3's SAC", "sbx": "SBX's SAC"}
 FLOORS = {"cpu": None, "gpu": 12.0}

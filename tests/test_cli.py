@@ -143,6 +143,17 @@ def test_what_cannot_be_carried_out_is_told_in_one_line(command, words, message)
     assert errors.count("\n") == 1
 
 
+def test_the_report_needs_no_run_of_ones_own(command, only_sample, monkeypatch, tmp_path):
+    """Where nothing was run yet, it shows what comes with the package, which is nothing here."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(cli, "KEPT", tmp_path / "kept")
+    monkeypatch.setattr(experiments, "NAMES", (NAME,))
+    status, out, errors = command("report")
+    assert (status, errors) == (0, "")
+    assert "report: out/report.html" in out
+    assert "<html" in (tmp_path / "out" / "report.html").read_text("utf-8")
+
+
 MISTAKES = {
     "run q_lambda": "unknown experiment 'q_lambda': did you mean 'q-lambda'? There are diminishing",
     "run .sample": "unknown experiment '.sample': there are diminishing",
@@ -175,8 +186,8 @@ MISTAKES = {
     "show q-lamda": "unknown experiment or run 'q-lamda': did you mean 'q-lambda'?",
     "compare errate toy": "unknown experiment or run 'errate': did you mean 'errata'?",
     "list --nonsense": "--nonsense: there is no such option",
-    "dance": "unknown command 'dance': there are list, run,",
-    "reprot": "unknown command 'reprot': did you mean 'report'? There are list, run,",
+    "dance": "unknown command 'dance': there are demo, list,",
+    "reprot": "unknown command 'reprot': did you mean 'report'? There are demo, list,",
 }
 
 

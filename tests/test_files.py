@@ -129,9 +129,9 @@ def test_json_that_cannot_be_used_is_damage(tmp_path, content, message):
 def test_what_is_no_ordinary_file_is_not_read(tmp_path, make):
     make(tmp_path / "a")
     for read in (read_json, load_arrays):
-        with pytest.raises(DamagedFile, match="no ordinary file"):
+        with pytest.raises(DamagedFile, match="not an ordinary file"):
             read(tmp_path / "a")
-    with pytest.raises(OSError, match="no ordinary file"):
+    with pytest.raises(OSError, match="not an ordinary file"):
         checksum(tmp_path / "a")
 
 
@@ -144,7 +144,7 @@ def test_the_same_arrays_make_the_same_file(tmp_path):
 
 @pytest.mark.parametrize("name", ["../a", "/etc/hostname", "", "a/../../b", "a\0", "\ud800"])
 def test_files_outside_of_a_run_are_not_found(tmp_path, name):
-    with pytest.raises(ValueError, match="no path of a file|surrogates"):
+    with pytest.raises(ValueError, match="not the path of a file|surrogates"):
         find_published(tmp_path, name)
 
 

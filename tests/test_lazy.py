@@ -67,7 +67,7 @@ def test_the_version_stands_in_one_place(program):
     assert found.stdout.strip() == wane.__version__
     assert re.fullmatch(r"\d+\.\d+\.\d+", wane.__version__)
     project = (Path(__file__).parents[1] / "pyproject.toml").read_text()
-    assert 'dynamic = ["version"]' in project
+    assert 'dynamic = ["readme", "version"]' in project
     assert wane.__version__ not in re.findall(r"^version = (.*)$", project, re.MULTILINE)
 
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from wane.mdp import MDP
     from wane.regrowth import EligibilityTrace, TimeElapsed, TotalTime
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "MDP",
@@ -72,6 +72,6 @@ __all__ = [
 
 __getattr__, __dir__ = attach(__name__)
 
-if "gymnasium" in sys.modules:
+if sys.modules.get("gymnasium"):
     # Whoever uses Gymnasium expects the ids of our environments after `import wane`; this module registers them.
     import_module("wane.worlds.gym")

@@ -1,8 +1,8 @@
-"""The command line: `wane list`, `run`, `reproduce`, `report`, `show`, `compare`, `evaluate`, `forage` and others.
+"""The command line: `wane demo`, `list`, `run`, `reproduce`, `report`, `show`, `compare`, `evaluate` and others.
 
 Every command is a function whose parameters are its options. What is heavy to import is imported inside of the
-functions, so `wane --help` and `wane --version` answer at once. A mistake is told in one line: exit status 2 is for a
-command that makes no sense, 1 for one that could not be carried out.
+functions, so `wane --help` and `wane --version` answer at once. An error is one line: exit status 2 means that the
+command makes no sense, 1 that it could not be carried out.
 """
 
 import inspect
@@ -19,8 +19,9 @@ from rich.table import Table
 from rich.text import Text
 
 import wane
-from wane.experiments import FOLDERS, LEARNED, Scale, find, own
+from wane.experiments import FOLDERS, KEPT, LEARNED, Scale, find, own
 from wane.explorer.command import explore
+from wane.extras import MissingExtra
 from wane.names import UnknownName, unknown
 from wane.runs.arguments import parse, parse_call
 from wane.runs.errors import RunError, UsageError
@@ -30,9 +31,6 @@ from wane.settings import Checked, Count, Range, SettingError
 
 if TYPE_CHECKING:
     from wane.report import Run as FoundRun
-
-KEPT = Path(wane.__file__).parent / "results"
-"""Runs of the paper's scale that come with the package, made where there is a GPU."""
 
 Unprefixed = tyro.conf.arg(name="")
 """Options of a nested dataclass without the name of its field in front."""
@@ -133,7 +131,7 @@ def reproduce(
 
 
 def report(out: Path = Path("out"), verbose: bool = False) -> None:
-    """Writes the report of all runs, and prints their verdicts.
+    """Writes the report of all runs, those that come with the package included, and prints their verdicts.
 
     Args:
         out: folder of the runs; the report becomes report.html in it
@@ -142,7 +140,7 @@ def report(out: Path = Path("out"), verbose: bool = False) -> None:
     from wane import report as reports
 
     console = Console(markup=False)
-    if not out.is_dir():
+    if not out.is_dir() and out != Path("out"):
         raise RunError(f"there is no folder {out}: begin with `wane reproduce --out {out}`")
     page = reports.write(out / "report.html", *_roots(out))
     show_claims = reports.details if verbose else reports.summary
@@ -210,7 +208,7 @@ def show(
 
     Args:
         name: one of `wane list`, an experiment or a run
-        scale: of the run to show
+        scale: the scale of the run to show
         out: folder of all runs; runs that come with the package are shown too
         open: also open the figure
         verbose: print every claim with its statement and details
@@ -255,9 +253,9 @@ def compare(
     Args:
         a: a run: its folder, or its name in `wane list`
         b: another run
-        scale: of runs that are named
+        scale: the scale of runs that are given by name
         out: folder of all runs
-        verbose: tell all rows of the tables apart
+        verbose: show the differences of all rows of the tables
     """
     from wane.report.compare import compare as compare_runs
     from wane.report.differences import MOST_LINES, differences
@@ -278,11 +276,11 @@ def evaluate(
     """Plays episodes with a saved agent, and prints what it earns.
 
     Args:
-        folder: a saved agent; of a run's folder, the agents in it are listed
+        folder: a saved agent, or the folder of a run, whose agents are then listed
         world: name of a world to play in; the agent's own if not given
-        episodes: how many to play
-        seed: of the random numbers
-        film: a GIF to write, of the first episode
+        episodes: how many episodes to play
+        seed: the seed of the random numbers
+        film: a GIF file to write the first episode to
     """
     from wane.runs import evaluation
 
@@ -334,7 +332,20 @@ def errata() -> None:
     Console(markup=False).print(table)
 
 
+def demo(out: Path = Path("out"), animate: bool = True) -> None:
+    """Shows foragers with different beliefs about λ beside the optimum, in seconds.
+
+    Args:
+        out: folder of all runs; a page to play with, and films if they can be made, go to demo/ in it
+        animate: let the foragers walk, if the terminal is wide enough
+    """
+    from wane import demo as demos
+
+    demos.show(Console(markup=False), out / "demo", animate)
+
+
 COMMANDS: dict[str, Callable[..., None]] = {
+    "demo": demo,
     "list": list_experiments,
     "run": run,
     "reproduce": reproduce,
@@ -399,12 +410,11 @@ def _print_error(message: str) -> None:
 
 def _is_expected(error: Exception) -> bool:
     """Whether an error tells the user what to do. Others are faults of the program and show a traceback."""
-    if isinstance(error, ValueError | RunError | OSError):
+    if isinstance(error, ValueError | RunError | MissingExtra | OSError):
         return True
     from wane.files import DamagedFile
-    from wane.worlds.control import MissingExtra
 
-    return isinstance(error, DamagedFile | MissingExtra)
+    return isinstance(error, DamagedFile)
 
 
 def _cure(error: Exception) -> str:

@@ -66,7 +66,7 @@ def find_published(folder: Path, name: str) -> Path:
     """
     parts = Path(name).parts
     if not parts or Path(name).is_absolute() or ".." in parts or b"\0" in os.fsencode(name):
-        raise ValueError(f"{name!r} is no path of a file in a run's folder")
+        raise ValueError(f"{name!r} is not the path of a file in a run's folder")
     path = folder
     for steps in ((READY, *parts), parts):
         path = folder
@@ -115,16 +115,16 @@ def read_json(path: Path, kind: type = dict) -> Any:
 
 
 def read_bytes(path: Path) -> bytes:
-    """Returns the bytes of a file. Raises OSError for what is no ordinary file: reading a pipe could last for ever."""
+    """Returns the bytes of a file. Raises OSError if it is not an ordinary one: reading a pipe could last for ever."""
     if path.exists() and not path.is_file():
-        raise OSError(f"{path} is no ordinary file")
+        raise OSError(f"{path} is not an ordinary file")
     return path.read_bytes()
 
 
 def checksum(path: Path) -> str:
-    """Returns the SHA-256 of a file's bytes, in hexadecimal. Raises OSError for what is no ordinary file."""
+    """Returns the SHA-256 of a file's bytes, in hexadecimal. Raises OSError if it is not an ordinary one."""
     if path.exists() and not path.is_file():
-        raise OSError(f"{path} is no ordinary file")
+        raise OSError(f"{path} is not an ordinary file")
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -175,7 +175,7 @@ def nest(arrays: Mapping[str, Any]) -> Any:
             if not isinstance(place, dict):
                 break
         if not isinstance(place, dict) or last in place:
-            raise ValueError(f"the names of some arrays contradict that of {name!r}")
+            raise ValueError(f"{name!r} cannot be both an array and a folder of arrays")
         place[last] = value
     return tree
 
@@ -226,7 +226,7 @@ def load_arrays(path: Path) -> tuple[Arrays, dict[str, Any]]:
         size = int.from_bytes(content[:8], "little")
         notes = json.loads(content[8 : 8 + size]).get("__metadata__", {})
         if "wane" not in notes and any("sha256" in each for each in notes.values()):
-            raise ValueError("its note has a wrong name")
+            raise ValueError("its note does not have the name `wane`")
         note = json.loads(notes.get("wane", "{}"))
         arrays, text = safetensors.load(content), note.get("about", "{}")
         if note.get("sha256") not in (None, _digest(arrays, text)):

@@ -149,7 +149,7 @@ def deferred() -> Iterator[None]:
 
 
 def require(fine: bool, settings: Any, name: str, needed: str) -> None:
-    """Raises SettingError unless all is fine. It names a setting, "agent.epsilon", and shows its value."""
+    """Raises SettingError unless `fine` is true. The error names a setting, "agent.epsilon", and shows its value."""
     if not fine:
         value = settings
         for part in name.split("."):
@@ -292,7 +292,7 @@ def _either(words: list[Any]) -> str:
 
 
 def _shown(value: Any) -> str:
-    """A value as a person would write it: 7 for 7.0, and not without end."""
+    """A value as a person would write it: 7 for 7.0, and cut if it is long."""
     if isinstance(value, tuple | list):
         return f"({', '.join(map(_shown, value))})"
     whole = isinstance(value, float) and value.is_integer() and abs(value) < 1e15

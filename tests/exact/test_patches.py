@@ -73,7 +73,7 @@ def test_refusals():
         wane.patch_representation(kernel, [[]], wane.Geometric(0.5), discount=0.9)
     with pytest.raises(ValueError, match="unknown site 8"):
         wane.patch_representation(kernel, [[8]], wane.Geometric(0.5), discount=0.9)
-    with pytest.raises(TypeError, match="0.5 is no Depletion"):
+    with pytest.raises(TypeError, match="0.5 is not a Depletion"):
         wane.patch_representation(kernel, [[0]], 0.5, discount=0.9)
     with pytest.raises(ValueError, match="grid must be a whole number from 4 on, got 1"):
         wane.patch_representation(kernel, [[0]], wane.TimeElapsed(0.5), discount=0.9, grid=1)

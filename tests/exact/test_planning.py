@@ -172,7 +172,7 @@ def test_toy_of_the_paper():
         (dict(discount=1.0), ValueError, "without a horizon the discount must be below 1"),
         (dict(timing="later"), ValueError, "timing is"),
         (dict(rewards=[1.0]), ValueError, "one finite r̄ for each of the 2 sites"),
-        (dict(depletion=0.5), TypeError, "0.5 is no Depletion"),
+        (dict(depletion=0.5), TypeError, "0.5 is not a Depletion"),
         (dict(action_rewards=np.zeros((4, 2))), ValueError, "come with the arrival"),
         (dict(caps=0), ValueError, "caps are whole numbers"),
         (dict(grid=8), ValueError, "grid is for rewards that grow back"),

@@ -276,7 +276,7 @@ MDP = wane.MDP(np.stack([KERNEL, KERNEL[::-1]], axis=1))
             ValueError,
             "that of state 1 is nan",
         ),
-        (lambda: wane.evaluate(KERNEL, REWARDS, 0.5, discount=0.9), TypeError, "0.5 is no Depletion"),
+        (lambda: wane.evaluate(KERNEL, REWARDS, 0.5, discount=0.9), TypeError, "0.5 is not a Depletion"),
         (
             lambda: wane.from_lambda_representation([[0.9, 0.2], [0.2, 2.5]], 0.5, discount=0.9),
             ValueError,

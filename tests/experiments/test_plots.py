@@ -5,6 +5,7 @@ from matplotlib.colors import to_hex
 
 from wane.experiments import plot_learning
 from wane.experiments.common import plots
+from wane.experiments.common.plots import power
 from wane.experiments.common.statistics import bootstrap, mean_and_error
 
 
@@ -89,3 +90,14 @@ def test_a_table_without_seeds_or_numbers_is_refused():
         plot_learning(curves().drop(columns="seed"))
     with pytest.raises(ValueError, match="nothing to draw: .* column 'value'"):
         plot_learning(curves().assign(value=np.nan))
+
+
+def test_powers_of_ten_have_raised_exponents():
+    assert [power(number) for number in (1e-6, 1e3, 0.05, 2e-6, 1.0, 0.01)] == [
+        "10⁻⁶",
+        "10³",
+        "0.05",
+        "2e-06",
+        "1",
+        "0.01",
+    ]

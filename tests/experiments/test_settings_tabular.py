@@ -13,7 +13,7 @@ from wane.agents import gpi, q_lambda, td
 from wane.depletion import Geometric
 from wane.experiments import find
 from wane.experiments.common.composing import Composing
-from wane.experiments.common.learning import Learning, plain_config, results
+from wane.experiments.common.learning import Learning, last_medians, median_episodes, plain_config, results
 from wane.experiments.contract import Loop, flat, join
 from wane.experiments.tabular.policy_evaluation import PolicyEvaluation
 from wane.experiments.tabular.regret import Regret
@@ -259,8 +259,19 @@ def test_the_agents_of_seed_0_are_kept_and_play_the_episodes_of_the_table():
     assert list(loop.kept) == ["lam-0", "lam-0.25", "lam-1", "q-learning"]
     with jax.enable_x64(True):
         cells = np.asarray(loop.kept["lam-0.25"].play(jax.random.key(0))[1].cells)
-    np.testing.assert_array_equal(shown[shown["agent"] == "λ̂ = 0.25"]["cell"], cells)
+    assert set(shown["seed"]) == {0, 1}
+    rows = shown[(shown["agent"] == "λ̂ = 0.25") & (shown["seed"] == 0)]
+    np.testing.assert_array_equal(rows["cell"], cells)
     assert loop.kept["lam-0.25"].config == dataclasses.replace(SMALL, lam=0.25)
+
+
+def test_the_shown_episode_is_the_one_closest_to_the_median_of_all_seeds():
+    last = {"agent": "a", "episode": 20, "seed": range(5), "value": [0.0, 1.0, 4.0, 9.0, 10.0]}
+    early = {"agent": "a", "episode": 10, "seed": range(5), "value": 99.0}
+    curves = pd.concat([pd.DataFrame(early), pd.DataFrame(last)])
+    kept = pd.DataFrame({"agent": "a", "seed": [0, 0, 1, 1, 3, 3], "earned": [0.0, 0.0, 0.5, 1.0, 5.0, 9.0]})
+    assert last_medians(curves)["a"] == 4.0
+    assert set(median_episodes({"curves": curves, "episodes": kept})["a"]["seed"]) == {1}
 
 
 def test_kept_agents_tell_how_many_episodes_they_learned_from():

@@ -1,10 +1,13 @@
 """Hierarchical Bayes, where NumPyro and ArviZ are installed."""
 
+import sys
+
 import numpy as np
 import pytest
 
 from foraging.test_fitting import make_data
 from wane import foraging
+from wane.extras import MissingExtra
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::UserWarning")
@@ -26,6 +29,6 @@ def test_animals_lean_on_each_other():
 
 
 def test_what_is_missing_is_told(monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "numpyro", None)
-    with pytest.raises(ImportError, match=r'pip install "wane\[fit\]"'):
+    monkeypatch.setitem(sys.modules, "numpyro", None)
+    with pytest.raises(MissingExtra, match=r"hierarchical needs NumPyro, .*: pip install .*\[fit\]'"):
         foraging.hierarchical(make_data(animals=2, visits=5), foraging.ConstantHazard())

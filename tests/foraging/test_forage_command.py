@@ -52,4 +52,4 @@ def test_mistakes_are_told_in_one_line(command, file, tmp_path, words, status, m
 def test_the_task_must_be_told(command, file):
     status, _, err = command("forage", file)
     assert status == 2
-    assert "--first and --travel say what patches pay" in err
+    assert "name what patches pay and how far apart they are, for example --first low=60" in err

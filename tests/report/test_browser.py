@@ -1,12 +1,16 @@
 """The report in a real browser, as wide as a desk's screen and as narrow as a phone's."""
 
+import re
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
+import wane
 from report import chromium
 from report.folders import claim, experiment, rewrite, run_folder, untested
 from wane import report
+from wane.experiments import NAMES
 
 WIDTHS = {"desktop": {"width": 1280, "height": 900}, "phone": {"width": 360, "height": 780}}
 LONG = "averyveryveryverylongwordthatnobodycanbreak" * 4
@@ -78,15 +82,15 @@ def test_nothing_is_asked_of_anyone_and_nothing_goes_wrong(page, page_file):
 
 def test_every_picture_is_there_with_words_for_it(page):
     images = page.eval_on_selector_all("img", "all => all.map(i => [i.complete, i.naturalWidth, i.alt])")
-    assert len(images) == 12
+    assert len(images) == 16
     assert [image for image in images if not (image[0] and image[1] > 0 and image[2])] == []
 
 
 def test_every_verdict_is_worded_and_counted(page):
     shown = page.eval_on_selector_all(".verdict", "all => all.map(e => [e.className, e.textContent])")
     assert [pair for pair in shown if pair[0].split()[1].replace("-", " ") != pair[1][1:].strip()] == []
-    table = page.eval_on_selector_all("nav td .verdict", "all => all.map(e => e.textContent.slice(2))")
-    assert table == ["holds", "fails", "not tested", "not tested", "holds", "fails", "not run", "not run", "holds"]
+    signs = page.eval_on_selector_all(".place .sign", "all => all.map(e => e.textContent.slice(1, -1))")
+    assert signs == ["holds", "fails", "not tested", "not tested", "holds", "fails", "not run", "not run", "holds"]
     tiles = page.eval_on_selector_all(".tiles li", "all => all.map(e => e.textContent)")
     assert tiles == [
         "3 claims hold",
@@ -106,10 +110,12 @@ def test_links_lead_somewhere(page):
     ids = page.eval_on_selector_all("[id]", "all => all.map(e => e.id)")
     assert len(set(ids)) == len(ids)
     assert page.eval_on_selector_all("a", LOST) == []
-    links = page.locator("nav td a")
+    links = page.locator(".signed a")
     assert links.count() == 9
+    assert not page.locator(".claims").first.is_visible()
     links.nth(8).click()
     target = page.locator(":target")
+    assert target.is_visible(), "a link unfolds the details that it leads to"
     assert target.locator(".statement").text_content() == f"{LONG} the paper, figure 9.9"
     assert 0 <= target.bounding_box()["y"] < page.viewport_size["height"]
 
@@ -137,6 +143,39 @@ def test_folded_parts_are_printed_too(page):
     assert not settings.is_visible()
     page.emulate_media(media="print")
     assert settings.is_visible()
+
+
+def test_the_keyboard_unfolds_an_experiment(page):
+    claims = page.locator(".claims").first
+    page.locator(".experiment > summary").first.focus()
+    page.keyboard.press("Enter")
+    assert claims.is_visible()
+
+
+@pytest.fixture(scope="module")
+def kept_page(tmp_path_factory):
+    """The report of the results that come with the package."""
+    return report.write(tmp_path_factory.mktemp("kept") / "report.html", Path(wane.__file__).parent / "results")
+
+
+@pytest.mark.parametrize(("width", "most"), [(1280, 9_000), (390, 18_000)])
+def test_the_report_of_all_kept_results_stays_short(browser, kept_page, width, most):
+    context = browser.new_context(viewport={"width": width, "height": 900})
+    tab = context.new_page()
+    tab.goto(kept_page.as_uri())
+    assert tab.locator(".experiment").count() == len(NAMES)
+    assert 2_000 < tab.evaluate("document.documentElement.scrollHeight") < most
+    assert tab.evaluate("document.documentElement.scrollWidth") <= width
+    assert tab.eval_on_selector_all("body *", BEYOND) == []
+    assert tab.eval_on_selector_all("a", LOST) == []
+    context.close()
+
+
+def test_thumbnails_are_a_small_part_of_the_page(kept_page):
+    text = kept_page.read_text("utf-8")
+    small = re.findall(r'<img src="([^"]*)" alt="Our figure', text)
+    assert len(small) > 15
+    assert sum(map(len, small)) < 0.1 * len(text)
 
 
 def test_a_browser_that_does_not_run_is_named(monkeypatch):

@@ -40,9 +40,10 @@ class Page(HTMLParser):
     def all(self, tag: str) -> list[dict]:
         return [attributes for name, attributes in self.tags if name == tag]
 
-    def verdicts(self) -> list[str]:
+    def verdicts(self, kind: str = "verdict") -> list[str]:
+        """The verdicts in the details, or with "sign" those of the summary."""
         classes = [attributes.get("class") or "" for attributes in self.all("span")]
-        return [name.removeprefix("verdict ").replace("-", " ") for name in classes if name.startswith("verdict ")]
+        return [name.removeprefix(f"{kind} ").replace("-", " ") for name in classes if name.startswith(f"{kind} ")]
 
 
 def page_of(*roots: Path, experiments=None) -> Page:
@@ -66,13 +67,16 @@ def test_a_whole_run_is_told_in_full(tmp_path):
     told += ["1 claim holds 1 claim fails 0 claims are undecided 0 claims were not tested 0 claims were not run"]
     told += ["The first claim. the paper, figure 9.9"]
     assert [words for words in told if words not in page.text] == []
-    assert page.verdicts() == ["holds", "fails"] * 2
+    assert page.verdicts("sign") == page.verdicts() == ["holds", "fails"]
     assert "Damaged" not in page.text
 
 
 def test_pictures_are_inside_with_words_for_them(tmp_path):
     run_folder(tmp_path)
-    figure, film = page_of(tmp_path).all("img")
+    small, figure, film = page_of(tmp_path).all("img")
+    assert small["src"].startswith("data:image/png;base64,")
+    assert (small["width"], small["height"]) == ("320", "96")
+    assert small["alt"] == "Our figure: About toy"
     assert figure["src"].startswith("data:image/svg+xml;base64,")
     assert (figure["width"], figure["height"]) == ("960", "288")
     assert "What toy shows." in figure["alt"]
@@ -83,13 +87,13 @@ def test_pictures_are_inside_with_words_for_them(tmp_path):
 def test_a_heavy_or_damaged_drawing_gives_way_to_the_png(tmp_path, monkeypatch):
     folder = run_folder(tmp_path)
     rewrite(folder, "figure.svg", "<svg")
-    figure = page_of(tmp_path).all("img")[0]
+    figure = page_of(tmp_path).all("img")[1]
     assert figure["src"].startswith("data:image/png;base64,")
     assert (figure["width"], figure["height"]) == ("960", "288")
     rewrite(folder, "figure.svg", "<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 9 9'/>")
-    assert page_of(tmp_path).all("img")[0]["src"].startswith("data:image/svg+xml")
+    assert page_of(tmp_path).all("img")[1]["src"].startswith("data:image/svg+xml")
     monkeypatch.setattr(pictures, "HEAVY", 10)
-    assert page_of(tmp_path).all("img")[0]["src"].startswith("data:image/png")
+    assert page_of(tmp_path).all("img")[1]["src"].startswith("data:image/png")
 
 
 @pytest.mark.parametrize(
@@ -100,6 +104,7 @@ def test_a_heavy_or_damaged_drawing_gives_way_to_the_png(tmp_path, monkeypatch):
         ("claims.json", "[" * 100_000, "claims.json cannot be read"),
         ("claims.json", json.dumps([claim(verdict="perhaps")]), "1 of 1 entries are not claims with a verdict"),
         ("claims.json", json.dumps([claim(kind=[])]), "1 of 1 entries are not claims with a verdict"),
+        ("claims.json", json.dumps([claim(account=7)]), "1 of 1 entries are not claims with a verdict"),
         ("claims.json", json.dumps([claim(interval=[1.0])]), "1 of 1 entries are not claims with a verdict"),
         ("claims.json", json.dumps([claim(interval=7)]), "1 of 1 entries are not claims with a verdict"),
         ("claims.json", json.dumps([claim(estimate=None)]), "1 of 1 entries are not claims with a verdict"),
@@ -133,7 +138,7 @@ def test_damage_is_named_and_breaks_nothing(tmp_path, file, content, named):
     assert "Damaged or incomplete run folders" in page.text
     assert str(folder) in page.text
     assert named in page.text
-    assert page.verdicts()[2:4] == ["holds", "fails"]
+    assert page.verdicts()[-2:] == ["holds", "fails"]
     if file in ("claims.json", "run.json"):
         assert page.verdicts()[:2] == ["not run", "not run"]
 
@@ -258,7 +263,7 @@ def test_an_experiment_that_nobody_registered_is_told_by_its_folder(tmp_path):
     page = page_of(tmp_path, experiments=[])
     words = [*told.values(), "Mine is true.", "An agent at work", "wane run own.module --scale quick"]
     assert [text for text in words if " ".join(text.split()) not in page.text] == []
-    assert page.verdicts() == ["holds"] * 2
+    assert page.verdicts() == ["holds"]
     assert "own.module About" not in page.text
 
 
@@ -273,16 +278,19 @@ def test_a_folder_without_texts_still_has_a_section(tmp_path):
     run_folder(tmp_path, "bare", texts={})
     page = page_of(tmp_path, experiments=[])
     assert "No run folder tells what this experiment is about." in page.text
-    assert page.verdicts() == ["holds", "fails"] * 2
+    assert page.verdicts() == ["holds", "fails"]
 
 
 def test_untested_claims_are_counted_apart_with_their_reason(tmp_path):
     run_folder(tmp_path, claims=[claim("first"), untested("second")])
     page = page_of(tmp_path)
-    assert page.verdicts() == ["holds", "not tested"] * 2
+    assert page.verdicts() == ["holds", "not tested"]
     assert "One λ is not enough." in page.text
     assert "1 claim was not tested 0 claims were not run" in page.text
-    assert "What of the paper is not tested The second claim. the paper, figure 9.9 · About toy" in page.text
+    assert (
+        "that the runs do not test The second claim. the paper, figure 9.9 · About toy One λ is not enough."
+        in page.text
+    )
     one_run = untested("second", detail="One run has no interval.") | {"estimate": 0.25}
     run_folder(tmp_path / "more", claims=[one_run])
     shown = printed(report.summary(report.collect(tmp_path / "more")))
@@ -333,11 +341,39 @@ def test_claims_of_the_paper_are_counted_apart_from_ours_and_from_identities(tmp
     told = "Of our own questions beyond the paper, 1 claim holds, 1 claim fails and 1 claim was not tested."
     told += " Of the identities, which only a fault of the program could refute, 1 claim holds."
     assert told in page.text
-    assert "What fails The c claim. our question · About toy What is undecided The b claim. the paper" in page.text
-    assert "What of the paper is not tested" not in page.text
+    assert "What of the paper fails" not in page.text
+    assert (
+        "What of the paper is undecided The b claim. the paper, figure 9.9 · About toy 1.234 [−0.5, 2.5]" in page.text
+    )
+    assert "beyond the paper (1) ✗ fails The c claim. our question · About toy" in page.text
+    assert "Claims of the paper that the runs do not test" not in page.text
     shown = printed(report.summary(report.collect(tmp_path))).splitlines()
     assert shown[1] == "Of these, the paper's own: 1 claim holds and 1 claim is undecided."
     assert [line[:3] for line in shown[2:]] == ["✗ c", "~ b", "? f", "✓ a", "✓ d", "✓ e"]
+
+
+def test_an_identity_that_fails_is_not_folded_away(tmp_path):
+    run_folder(tmp_path, claims=[claim("first", "fails", kind="ours", place="")])
+    assert "open" not in page_of(tmp_path).all("details")[1]
+    run_folder(tmp_path, "other", claims=[claim("second", "fails", kind="identity", place="")])
+    page = page_of(tmp_path)
+    assert "open" in page.all("details")[1]
+    assert "✗ fails The second claim. identity · About other" in page.text
+
+
+def test_a_failing_claim_of_the_paper_is_told_with_its_account(tmp_path):
+    account = f"The paper says so. We did as it does. {EVIL}"
+    ours = claim("ours", "fails", kind="ours", place="", account="Not for the paper.")
+    claims = [claim("first", account="Not for what holds."), claim("second", "fails", account=account), ours]
+    run_folder(tmp_path, claims=claims)
+    page = page_of(tmp_path)
+    assert page.text.count(account) == 2, "in the list of what fails and in the details"
+    detailed = printed(report.details(report.collect(tmp_path)))
+    assert "We did as it does." in detailed
+    assert "Not for" not in detailed
+    assert "What of the paper fails The second claim. the paper, figure 9.9 · About toy" in page.text
+    assert "Not for" not in page.text
+    assert page.all("script") == []
 
 
 def test_a_run_with_fewer_seeds_never_overrides_one_with_more(tmp_path):
@@ -348,20 +384,22 @@ def test_a_run_with_fewer_seeds_never_overrides_one_with_more(tmp_path):
     assert "✓ first  1.234" in printed(report.summary(report.collect(tmp_path)))
 
 
-def test_paper_and_quick_stand_side_by_side(tmp_path):
+def test_the_decisive_scale_comes_first_and_the_other_where_it_ran(tmp_path):
     run_folder(tmp_path, claims=[claim("first", "fails"), claim("second")])
     run_folder(tmp_path, scale="paper", claims=[claim("first"), untested("second")])
     page = page_of(tmp_path)
-    assert page.verdicts() == ["holds", "holds", "holds", "fails", "not tested", "holds"]
-    assert "Claim Whose Verdict About toy" in page.text
-    assert "The first claim. the paper ✓ holds paper scale The second claim. the paper ✓ holds quick scale" in page.text
+    assert page.verdicts("sign") == ["holds", "holds"]
+    assert page.verdicts() == ["holds", "fails", "holds", "not tested"]
+    assert "The first claim. the paper, figure 9.9 ✓ holds paper scale · 1.234" in page.text
+    assert "The second claim. the paper, figure 9.9 ✓ holds quick scale · 1.234" in page.text
+    assert "not run" not in page.text.replace("0 claims were not run", "")
     assert "2 claims hold" in page.text
     assert page.text.index("--scale paper") < page.text.index("--scale quick")
 
 
 def test_what_did_not_run_is_listed(tmp_path):
     page = page_of(tmp_path / "nowhere")
-    assert page.verdicts() == ["not run"] * 4
+    assert page.verdicts("sign") == page.verdicts() == ["not run"] * 2
     assert "The second claim of toy." in page.text
     assert "wane run toy --scale quick" in page.text
 
@@ -369,8 +407,7 @@ def test_what_did_not_run_is_listed(tmp_path):
 def test_changed_settings_do_not_decide_the_verdict(tmp_path):
     run_folder(tmp_path, changed={"agent.step_size": 0.1, "lambdas": [0.0, 0.5]})
     page = page_of(tmp_path)
-    assert page.verdicts()[:4] == ["not run"] * 4
-    assert page.verdicts()[4:] == ["holds", "fails"]
+    assert page.verdicts() == ["not run"] * 2 + ["holds", "fails"]
     assert "Quick scale, with agent.step_size = 0.1, lambdas = [0.0, 0.5]" in page.text
     assert "wane run toy --scale quick --agent.step-size 0.1 --lambdas 0.0 0.5" in page.text
     assert "agent.step_size 0.1 changed agent.timing arrival Folder" in page.text
@@ -403,7 +440,7 @@ def test_nothing_that_a_folder_names_is_imported_or_opened(tmp_path, monkeypatch
     assert "trap" not in sys.modules
     assert "About trap.py" in page.text
     assert "../other.gif leads out of the folder" in page.text
-    assert len(page.all("img")) == 1
+    assert len(page.all("img")) == 2
 
 
 def test_a_page_that_cannot_be_written_leaves_the_old_one(tmp_path, monkeypatch):
@@ -423,7 +460,7 @@ def test_a_page_that_cannot_be_written_leaves_the_old_one(tmp_path, monkeypatch)
 def test_the_registered_experiments_are_reported_by_default(tmp_path):
     page = Page(report.write(tmp_path / "new" / "report.html", tmp_path).read_text("utf-8"))
     statements = [claim.statement for name in NAMES for claim in find(name).claims]
-    assert page.verdicts() == ["not run"] * 2 * len(statements)
+    assert page.verdicts() == ["not run"] * len(statements)
     assert [statement for statement in statements if " ".join(statement.split()) not in page.text] == []
 
 

@@ -145,7 +145,7 @@ def test_a_parameter_for_each_site():
 
 
 def test_it_says_what_is_wrong(unchecked_types):
-    with pytest.raises(TypeError, match="0.5 is no Depletion"):
+    with pytest.raises(TypeError, match="0.5 is not a Depletion"):
         Depleting(Payer(), 0.5)
     with pytest.raises(TypeError, match="site .* is not hashable: return an int"):
         rewards_of(Depleting(Payer(), wane.Geometric(0.5), site=lambda seen, action, info: [seen]), [1])
@@ -153,7 +153,7 @@ def test_it_says_what_is_wrong(unchecked_types):
         Depleting(Payer(), wane.Geometric(0.5), rewards="negative")
     with pytest.raises(ValueError, match='remaining is None, "dict" or "flat", got True'):
         Depleting(Payer(), wane.Geometric(0.5), remaining=True)
-    with pytest.raises(ValueError, match="shown of known sites only: list them with sites="):
+    with pytest.raises(ValueError, match="only be shown for known sites: list them with sites="):
         Depleting(Payer(), wane.Geometric(0.5), site=lambda seen, action, info: seen, remaining="dict")
     with pytest.raises(ValueError, match="the sites must all differ"):
         Depleting(Payer(), wane.Geometric(0.5), sites=[1, 1])

@@ -189,17 +189,17 @@ def test_nothing_is_cut_off(map):
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"values": np.zeros(N + 1)}, rf"values: shape \({N + 1},\); give shape \({N},\)"),
-        ({"policy": np.full(N, 5)}, "policy: 5 of state 0"),
-        ({"policy": np.zeros(N - 1)}, rf"policy: shape \({N - 1},\); give an action for each of the {N} states"),
-        ({"policy": np.full((N, 4), 0.3)}, "row of state 0 .* sum to 1"),
-        ({"trajectory": [0, N]}, f"trajectory: {N} at place 1 is not on the map"),
-        ({"trajectory": []}, "trajectory: empty"),
-        ({"trajectory": [0.5]}, "trajectory: 0.5 at place 0"),
-        ({"sites": [-1]}, "sites: -1 at place 0"),
-        ({"sites": [0], "rewards": [1, 2]}, r"rewards: shape \(2,\); give shape \(1,\)"),
-        ({"remaining": [1]}, r"remaining: shape \(1,\); give shape \(0,\)"),
-        ({"start": N}, f"start: {N} "),
+        ({"values": np.zeros(N + 1)}, rf"values has shape \({N + 1},\): give shape \({N},\)"),
+        ({"policy": np.full(N, 5)}, "policy has the action 5 in state 0: give 0 … 4"),
+        ({"policy": np.zeros(N - 1)}, rf"policy has shape \({N - 1},\): give an action for each of the {N} states"),
+        ({"policy": np.full((N, 4), 0.3)}, "in state 0: give probabilities that sum to 1"),
+        ({"trajectory": [0, N]}, f"trajectory has {N} at place 1, which is not on the map"),
+        ({"trajectory": []}, "trajectory is empty"),
+        ({"trajectory": [0.5]}, "trajectory has 0.5 at place 0"),
+        ({"sites": [-1]}, "sites has -1 at place 0"),
+        ({"sites": [0], "rewards": [1, 2]}, r"rewards has shape \(2,\): give shape \(1,\)"),
+        ({"remaining": [1]}, r"remaining has shape \(1,\): give shape \(0,\)"),
+        ({"start": N}, f"start has {N} "),
     ],
 )
 def test_errors_name_culprit_and_cure(wrong, message):
@@ -208,9 +208,9 @@ def test_errors_name_culprit_and_cure(wrong, message):
 
 
 def test_errors_of_a_representation():
-    with pytest.raises(ValueError, match="row: shape"):
+    with pytest.raises(ValueError, match="row has shape"):
         draw.representation_map(HOOK, np.zeros(N - 1))
-    with pytest.raises(ValueError, match="state: 99"):
+    with pytest.raises(ValueError, match="state has 99"):
         draw.representation_map(HOOK, np.zeros(N), state=99)
 
 
@@ -348,13 +348,13 @@ def test_a_failure_leaves_the_old_file_and_no_draft(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"states": [0, N]}, f"states: {N} at place 1"),
-        ({"states": []}, "states: empty"),
-        ({"sites": [0]}, r"rewards: shape \(2,\); give shape \(1,\)"),
-        ({"remaining": np.ones((3, 2))}, r"remaining: shape \(3, 2\); give shape \(9, 2\)"),
-        ({"returns": np.ones(8)}, r"returns: shape \(8,\); give shape \(9,\)"),
-        ({"fps": 0}, "fps: 0"),
-        ({"cell_pixels": 0}, "cell_pixels: 0; give at least 4"),
+        ({"states": [0, N]}, f"states has {N} at place 1"),
+        ({"states": []}, "states is empty"),
+        ({"sites": [0]}, r"rewards has shape \(2,\): give shape \(1,\)"),
+        ({"remaining": np.ones((3, 2))}, r"remaining has shape \(3, 2\): give shape \(9, 2\)"),
+        ({"returns": np.ones(8)}, r"returns has shape \(8,\): give shape \(9,\)"),
+        ({"fps": 0}, "fps is 0"),
+        ({"cell_pixels": 0}, "cell_pixels is 0: give at least 4"),
     ],
 )
 def test_errors_of_a_gif_come_before_anything_is_written(tmp_path, wrong, message):

@@ -213,7 +213,7 @@ def test_seeds_options_and_order():
     assert batch.unwrapped.world.horizon == 5
     starts = [batch.reset(seed=seed)[0].tolist() for seed in (3, np.int64(3), [1, 2, 3, 4], [1, 9, 9, 9])]
     assert starts[0] == starts[1] != starts[2] != starts[3]
-    with pytest.raises(ValueError, match="4 worlds want one seed, or as many, got 2"):
+    with pytest.raises(ValueError, match="a batch of 4 worlds takes one seed or 4 seeds, got 2"):
         batch.reset(seed=[1, 2])
     with pytest.raises(ValueError, match="takes no options"):
         batch.reset(options={"state": 0})
@@ -222,7 +222,7 @@ def test_seeds_options_and_order():
             fresh.step([0] if isinstance(fresh, VectorEnvironment) else 0)
     env = Environment("corridor")
     assert env.reset(options={"state": "S"})[0] == 4
-    with pytest.raises(ValueError, match="start 99 is no letter"):
+    with pytest.raises(ValueError, match="start 99 is not a letter"):
         env.reset(options={"state": 99})
     with pytest.raises(ValueError, match="unknown option 'cell'"):
         env.reset(options={"cell": 1})
@@ -241,7 +241,7 @@ def test_bad_actions_and_settings():
     for wrong in ([0, 7], [0.5, 0], [np.nan, 0]):
         with pytest.raises(ValueError, match="unknown action"):
             batch.step(wrong)
-    with pytest.raises(ValueError, match=r"2 worlds want as many actions, got shape \(3,\)"):
+    with pytest.raises(ValueError, match=r"a batch of 2 worlds takes 2 actions, got shape \(3,\)"):
         batch.step([0, 0, 0])
     with pytest.raises(ValueError, match="unknown render_mode 'hologram'"):
         Environment("corridor", render_mode="hologram")

@@ -6,6 +6,7 @@ import sys
 import numpy as np
 import pytest
 
+from wane.extras import MissingExtra
 from wane.worlds import make, sb3
 from wane.worlds.sb3 import VecWorld, make_infos
 
@@ -28,8 +29,8 @@ def test_infos_hold_something_only_where_an_episode_ended():
 
 
 def test_without_the_library_it_says_what_to_install(monkeypatch):
-    monkeypatch.setattr(sb3, "VecEnv", object)
-    with pytest.raises(ImportError, match=r"needs Stable-Baselines3, .*: pip install 'wane\[sb3\]'"):
+    monkeypatch.setitem(sys.modules, "stable_baselines3", None)
+    with pytest.raises(MissingExtra, match=r"VecWorld needs Stable-Baselines3, .*: pip install .*\[sb3\]'"):
         VecWorld("four-rooms")
     assert "wane.worlds.sb3" in sys.modules, "the module itself can be imported"
 
@@ -48,7 +49,7 @@ def test_episodes_by_hand():
     assert all(info["TimeLimit.truncated"] for info in infos)
     with pytest.raises(ValueError, match="unknown action 9"):
         envs.step(np.array([9, 0]))
-    with pytest.raises(ValueError, match="2 worlds want as many actions"):
+    with pytest.raises(ValueError, match="a batch of 2 worlds takes 2 actions"):
         envs.step(np.array([0]))
 
 

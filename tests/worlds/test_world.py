@@ -317,7 +317,7 @@ def test_register_your_own():
     assert gymnasium.make("wane/MyLine-v0", slip=0.5).unwrapped.world.slip == 0.5
     with pytest.raises(ValueError, match="a world's name is lower-case"):
         register("My Line", make)
-    with pytest.raises(ValueError, match="there is a world 'my-line' already"):
+    with pytest.raises(ValueError, match="a world 'my-line' is registered already"):
         register("my-line", make)
 
 
@@ -405,7 +405,7 @@ def test_settings_are_kept_in_one_form():
 
 
 def test_wrong_kinds(unchecked_types):
-    with pytest.raises(TypeError, match="0.5 is no Depletion"):
+    with pytest.raises(TypeError, match="0.5 is not a Depletion"):
         World(UNEVEN, sites="a", rewards=[1], depletion=0.5)
     with pytest.raises(TypeError, match="observation is a name or a function, got 5"):
         World(UNEVEN, sites="a", rewards=[1], observation=5)
@@ -428,7 +428,7 @@ def test_the_longest_horizon_steps():
         (lambda: World("###\n#!#\n###", sites=[0], rewards=[1]), "unknown character '!'"),
         (lambda: World(UNEVEN, sites=[(0, 0)], rewards=[1]), r"cell \(0, 0\) is a wall"),
         (lambda: World(UNEVEN, sites="z", rewards=[1]), "'z' stands 0 times"),
-        (lambda: World(UNEVEN, sites=[99], rewards=[1]), "site 99 is no letter"),
+        (lambda: World(UNEVEN, sites=[99], rewards=[1]), "site 99 is not a letter"),
         (lambda: World(UNEVEN, sites="a", rewards=[1, 2]), "one finite r̄ for each of the 1 sites"),
         (lambda: World(UNEVEN, sites="a", rewards=[1], start=(1, 4)), "is a wall"),
         (lambda: World(UNEVEN, sites="a", rewards=[1], start=np.full(8, 0.2)), "these sum to 1.6"),
@@ -455,11 +455,11 @@ def test_the_longest_horizon_steps():
         (lambda: World("", sites=[], rewards=[]), "a map needs a free cell"),
         (lambda: World(UNEVEN, sites="a", rewards=[1], threshold=np.nan), "threshold must be a finite number"),
         (lambda: World(UNEVEN, sites="a", rewards=[1], wall_penalty=np.inf), "wall_penalty must be a finite number"),
-        (lambda: World(UNEVEN, sites=[1.7], rewards=[1]), "site 1.7 is no letter"),
-        (lambda: World(UNEVEN, sites="a", rewards=[1], start=None), "start None is no letter"),
+        (lambda: World(UNEVEN, sites=[1.7], rewards=[1]), "site 1.7 is not a letter"),
+        (lambda: World(UNEVEN, sites="a", rewards=[1], start=None), "start None is not a letter"),
         (lambda: World(UNEVEN, sites="a", rewards=[1], depletion=wane.Geometric([0.1, 0.2, 0.3])), "for 1 sites"),
-        (lambda: make("corridor").begin(99), "start 99 is no letter"),
-        (lambda: make("four-rooms", size=8), "odd sizes"),
+        (lambda: make("corridor").begin(99), "start 99 is not a letter"),
+        (lambda: make("four-rooms", size=8), "an odd number from 7 on"),
         (lambda: make("patches-2", distance=9), "distance between patches"),
         (lambda: make("corridor", length=2), "at least 3 long"),
         (lambda: make("open-field", patches=99), "99 patches do not fit"),

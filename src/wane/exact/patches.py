@@ -77,8 +77,6 @@ def patch_representation(
         raise TypeError("patches are solved outside of JAX: call this without jit, grad or vmap")
     given: Any = np.asarray(kernel) if isinstance(kernel, jax.Array) else kernel
     checked, gamma = check_kernel(given), float(check_discount(discount))
-    if not isinstance(depletion, Depletion):
-        raise TypeError(f"{depletion!r} is no Depletion: take one of wane.depletion, or subclass it (ten lines)")
     if len(patches) == 0:
         raise ValueError("patches is empty: name at least one set of states")
     check_parameters(depletion, len(patches))

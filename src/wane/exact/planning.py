@@ -276,8 +276,6 @@ def _check_caps(caps: ArrayLike, k: int) -> Int[np.ndarray, " sites"]:
 
 
 def _check_rewards(rewards: Float[np.ndarray, "..."], sites: Int[np.ndarray, " sites"], depletion: Depletion) -> None:
-    if not isinstance(depletion, Depletion):
-        raise TypeError(f"{depletion!r} is no Depletion: take one of wane.depletion, or subclass it (ten lines)")
     check_parameters(depletion, len(sites))
     if rewards.shape != sites.shape or not np.all(np.isfinite(rewards)):
         raise ValueError(f"rewards must be one finite r̄ for each of the {len(sites)} sites, got {rewards}")

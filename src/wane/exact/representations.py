@@ -184,7 +184,7 @@ def build(
 
     Extend it with `build.register` if you know a closed form for a depletion of your own.
     """
-    raise TypeError(f"{depletion!r} is no Depletion: take one of wane.depletion, or subclass it (ten lines)")
+    raise _no_depletion(depletion)
 
 
 def representation(
@@ -289,8 +289,7 @@ def evaluate(
     n = checked.shape[0]
     if pay.shape != (n,):
         raise ValueError(f"rewards has shape {pay.shape}: give one r̄ for each of the {n} states")
-    if not isinstance(depletion, Depletion):
-        raise TypeError(f"{depletion!r} is no Depletion: take one of wane.depletion, or subclass it (ten lines)")
+    check_depletion(depletion)
     if isinstance(pay, jax.Array) and not is_traced(pay) and not isinstance(checked, jax.Array):
         pay = np.asarray(pay)
     if not is_traced(pay) and not np.isfinite(pay).all():
@@ -328,18 +327,30 @@ def _never_wears_off(depletion: Depletion) -> np.bool_ | Bool[np.ndarray, "..."]
     return np.asarray(depletion.lam) == 1 if isinstance(depletion, Geometric) else np.False_
 
 
+def check_depletion(depletion: object) -> Depletion:
+    """Return the depletion. Raises a TypeError if it is none."""
+    if not isinstance(depletion, Depletion):
+        raise _no_depletion(depletion)
+    return depletion
+
+
+def _no_depletion(given: object) -> TypeError:
+    return TypeError(f"{given!r} is not a Depletion: take one of wane.depletion, or subclass it (ten lines)")
+
+
 def check_parameters(depletion: Any, n_sites: int) -> Any:
     """Return the depletion. Raises a ValueError unless every parameter is one number, or one for each site.
 
-    Parameters that JAX traces are checked at run time if `wane.jit_checks` are on.
+    Raises a TypeError for what is not a depletion. Parameters that JAX traces are checked at run time if
+    `wane.jit_checks` are on.
     """
-    for leaf in depletion.per_site().values() if isinstance(depletion, Depletion) else ():
+    for leaf in check_depletion(depletion).per_site().values():
         if np.shape(leaf)[-1] not in (1, n_sites):
             raise ValueError(
                 f"{type(depletion).__name__} has a parameter of shape {np.shape(leaf)} for {n_sites} sites: "
                 "give one number, or one for each site (sites last)"
             )
-    return depletion.checked() if isinstance(depletion, Depletion) else depletion
+    return depletion.checked()
 
 
 def check_tolerance(tolerance: Scalar) -> None:

@@ -5,6 +5,7 @@
 
 import re
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from wane.experiments import own
@@ -50,9 +51,12 @@ LEARNED = tuple(name for name, folder in FOLDERS.items() if folder == "networks"
 """Experiments that train networks, which take minutes each."""
 TABULAR = tuple(name for name in NAMES if name not in LEARNED)
 """All others, which take seconds each."""
+KEPT = Path(__file__).parents[1] / "results"
+"""Runs of the paper's scale that come with the package; those with networks were made on a GPU."""
 
 __all__ = [
     "FOLDERS",
+    "KEPT",
     "LEARNED",
     "NAMES",
     "SCALES",

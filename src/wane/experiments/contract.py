@@ -15,6 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol, get_args, runtime_checkable
 
+from wane.extras import require
+
+require("experiments", "wane.experiments")
+
 import jax
 import numpy as np
 import pandas as pd

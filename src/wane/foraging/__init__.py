@@ -8,6 +8,7 @@ used for the first time.
 
 from typing import TYPE_CHECKING
 
+from wane.extras import require
 from wane.lazy import attach
 
 if TYPE_CHECKING:
@@ -124,4 +125,5 @@ __all__ = [
     "threshold",
 ]
 
+require("foraging", "wane.foraging")
 __getattr__, __dir__ = attach(__name__)

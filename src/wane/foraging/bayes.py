@@ -1,4 +1,4 @@
-"""Hierarchical Bayes over animals, with NumPyro: `pip install "wane[fit]"`.
+"""Hierarchical Bayes over animals, with NumPyro: `pip install 'wane[fit]'`.
 
 On the unbounded scale of each parameter (`Parameter.unbounded`), animals are draws from a normal law whose mean and
 standard deviation are found too:
@@ -18,6 +18,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Array, Float
 
+from wane.extras import require
 from wane.foraging.decisions import Counts, Decisions, TaskArrays, prepare, task_arrays
 from wane.foraging.fitting import check_fittable
 from wane.foraging.models import Model, Parameter
@@ -39,13 +40,10 @@ def hierarchical(
 
     The posterior holds each parameter by `subject`, and `population_…`, its value at the mean of the population.
     `posterior_predictive` holds mean harvests by environment, kind and draw for `predictive` draws, and `observed_data`
-    those that were observed. Raises ImportError if NumPyro or ArviZ is not installed, and ValueError as `fit` does.
+    those that were observed. Raises MissingExtra if NumPyro or ArviZ is not installed, and ValueError as `fit` does.
     """
-    try:
-        arviz, numpyro = import_module("arviz"), import_module("numpyro")
-        infer = import_module("numpyro.infer")
-    except ImportError as error:
-        raise ImportError(f'hierarchical needs NumPyro and ArviZ ({error}): pip install "wane[fit]"') from error
+    require("fit", "hierarchical")
+    arviz, numpyro, infer = (import_module(name) for name in ("arviz", "numpyro", "numpyro.infer"))
     check_fittable(data, model)
     names = model.parameters(data.task)
     with jax.enable_x64(True):

@@ -146,7 +146,8 @@ def _is_claim(claim: Any) -> bool:
         return False
     if not all(isinstance(claim.get(key), str) for key in ("name", "statement", "detail")):
         return False
-    if claim.get("kind", "ours") not in tuple(KINDS) or not isinstance(claim.get("place", ""), str):
+    optional = [claim.get(key, "") for key in ("place", "account")]
+    if claim.get("kind", "ours") not in tuple(KINDS) or not all(isinstance(text, str) for text in optional):
         return False
     ends = claim.get("interval", ())
     if ends is not None and not (isinstance(ends, list) and len(ends) == 2 and all(map(_is_number, ends))):

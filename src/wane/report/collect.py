@@ -52,6 +52,8 @@ class Run:
     """The content of run.json, without the fields that have a wrong type."""
     claims: tuple[Mapping[str, Any], ...] = ()
     figure: Picture | None = None
+    raster: Path | None = None
+    """The file figure.png, if it is the one that the run wrote."""
     films: tuple[Picture, ...] = ()
     agents: tuple[str, ...] = ()
     """The names of the saved agents whose files are whole."""
@@ -192,6 +194,7 @@ def _read_once(folder: Path) -> Run:
         record,
         claims=read_claims(files["claims.json"], problems) if "claims.json" in files else (),
         figure=_figure(files, problems) if "files" in record and "figure" not in record.get("failures", {}) else None,
+        raster=files.get("figure.png"),
         films=_films(files, record.get("films", {}), problems),
         agents=tuple(
             agent

@@ -1,9 +1,11 @@
 """The reproduction report: one HTML file that needs nothing else, neither a network nor a script.
 
-The top of the page gives a verdict for every claim. Then, for each experiment, the page tells what the paper states,
-what the runs found, where they differ from the paper and why, and for each run its figure, its films, its cost, its
-settings, its saved agents, and the command that repeats it. The markup is in `templates/*.html`, which Jinja2 fills:
-it escapes every text, so that no text of a run folder can become markup.
+The page opens with the paper, figure by figure: a card for each place with a small picture and the verdicts of what the
+paper claims there. Then it tells what of the paper fails or is undecided, and what is not built or not tested. The
+details of each experiment are folded: what the paper states, what the runs found, where they differ from the paper and
+why, and for each run its figure, its films, its cost, its settings, its saved agents, and the command that repeats it.
+The markup is in `templates/*.html`, which Jinja2 fills: it escapes every text, so that no text of a run folder can
+become markup.
 """
 
 from collections.abc import Sequence
@@ -16,12 +18,15 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from wane import files
 from wane.report import words
 from wane.report.collect import Run, collect
+from wane.report.paper import missing, rows_of
+from wane.report.pictures import Picture, PictureError, thumbnail
 from wane.report.verdicts import Entry, Known, Line, entries, scales_of, tally
 
 STYLE = Path(__file__).with_name("style.css")
 POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
 """What a browser may load: pictures and style that are in the file, and nothing else."""
-UNTESTED = ("not tested", "not run")
+ATTENTION = ("fails", "undecided", "not tested", "not run")
+"""The verdicts of the paper's claims that the page lists."""
 WIDE = 600
 """A figure that is wider than this many pixels scrolls on a phone instead of shrinking."""
 
@@ -43,7 +48,8 @@ def write(path: str | Path, *roots: str | Path, experiments: Sequence[Known] | N
 
 def build(runs: Sequence[Run], experiments: Sequence[Known]) -> str:
     """Returns the report as HTML: the experiments in their order, and after them those that only the runs know."""
-    found, scales = entries(runs, experiments), scales_of(runs)
+    found = entries(runs, experiments)
+    rows = rows_of(found)
     return (
         _environment()
         .get_template("page.html")
@@ -51,8 +57,14 @@ def build(runs: Sequence[Run], experiments: Sequence[Known]) -> str:
             policy=POLICY,
             style=STYLE.read_text("utf-8"),
             entries=found,
-            scales=scales,
-            attention={verdict: _lines_with(found, verdict) for verdict in ("fails", "undecided", *UNTESTED)},
+            entries_by_name={entry.name: entry for entry in found},
+            thumbnails=_thumbnails(found),
+            scales=scales_of(runs),
+            figures=[row for row in rows if not row.is_erratum],
+            printed=[row for row in rows if row.is_erratum],
+            missing=missing(found),
+            attention_lines={verdict: _lines_with(found, ("paper",), (verdict,)) for verdict in ATTENTION},
+            ours=_lines_with(found, ("ours", "identity"), ("fails", "undecided")),
             damaged=[run for run in runs if run.problems],
             counts={
                 kind: tally(line.verdict for _, line in _lines(found) if line.kind == kind) for kind in words.KINDS
@@ -67,11 +79,22 @@ def _lines(found: Sequence[Entry]) -> list[tuple[Entry, Line]]:
     return [(entry, line) for entry in found for line in entry.lines]
 
 
-def _lines_with(found: Sequence[Entry], verdict: str) -> list[tuple[Entry, Line]]:
-    """Returns the claims of a verdict: the paper's own first. Of claims that were not tested, only the paper's own."""
-    chosen = [(entry, line) for entry, line in _lines(found) if line.verdict == verdict]
-    papers = [(entry, line) for entry, line in chosen if line.kind == "paper"]
-    return papers + [pair for pair in chosen if pair not in papers and verdict not in UNTESTED]
+def _lines_with(found: Sequence[Entry], kinds: Sequence[str], verdicts: Sequence[str]) -> list[tuple[Entry, Line]]:
+    """Returns the claims of some kinds that have one of some verdicts, in the order of the verdicts."""
+    lines = _lines(found)
+    return [pair for verdict in verdicts for pair in lines if pair[1].verdict == verdict and pair[1].kind in kinds]
+
+
+def _thumbnails(found: Sequence[Entry]) -> dict[str, Picture]:
+    """Returns a small picture of each experiment's figure. An experiment without a whole figure has none."""
+    small: dict[str, Picture] = {}
+    for entry in found:
+        try:
+            small |= {entry.name: thumbnail(entry.raster)} if entry.raster else {}
+        except PictureError:
+            # The page names what is wrong with the figure where it shows the run.
+            continue
+    return small
 
 
 @cache
@@ -87,7 +110,7 @@ def _environment() -> Environment:
     )
     for function in (
         *(words.anchor, words.changes, words.command, words.cost, words.count, words.dotted, words.estimate),
-        *(words.moment, words.phrase, words.setting, words.size, words.tally_sentence),
+        *(words.moment, words.phrase, words.setting, words.short_phrase, words.size, words.tally_sentence),
     ):
         environment.globals[function.__name__] = function
     environment.globals |= {"SIGNS": words.SIGNS, "KINDS": words.KINDS, "WIDE": WIDE}

@@ -5,6 +5,7 @@ A drawing (SVG) stays sharp at any size. A drawing over 400 kB makes the page to
 
 import base64
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -13,6 +14,8 @@ from PIL import Image
 HEAVY = 400_000
 """An SVG with this many bytes or more is replaced by the PNG."""
 PIXELS_AN_INCH, POINTS_AN_INCH = 96, 72
+THUMBNAIL, SHADES = 320, 48
+"""The most pixels of a thumbnail in width and in height, and the most colours. They make it a few kilobytes."""
 
 
 class PictureError(Exception):
@@ -58,6 +61,21 @@ def read_raster(path: Path, kind: str, title: str) -> Picture:
         return Picture(title, f"image/{kind.lower()}", path.read_bytes(), width, height)
     except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
         raise PictureError(f"{path.name} is not a whole {kind} picture ({error}).") from error
+
+
+def thumbnail(path: Path) -> Picture:
+    """Returns a small picture of a PNG file. Raises PictureError if the file is not a whole picture."""
+    try:
+        with Image.open(path, formats=["PNG"]) as image:
+            small = Image.new("RGB", image.size, "white")
+            whole = image.convert("RGBA")
+            small.paste(whole, mask=whole)
+        small.thumbnail((THUMBNAIL, THUMBNAIL), Image.Resampling.LANCZOS)
+        data = BytesIO()
+        small.quantize(SHADES).save(data, "PNG", optimize=True)
+    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
+        raise PictureError(f"{path.name} is not a whole PNG picture ({error}).") from error
+    return Picture("figure", "image/png", data.getvalue(), *small.size)
 
 
 def _read_drawing(path: Path, heaviest: int | None) -> Picture:

@@ -155,6 +155,7 @@ def _claim_details(record: Any, where: str) -> Iterator[RenderableType]:
     yield Padding(
         Text.assemble((plain(f"{SIGNS[verdict]} {record['name']}"), STYLES[verdict]), plain(f": {facts}")), (0, 0, 0, 2)
     )
-    for text in (record["statement"], record.get("detail", "")):
+    account = record.get("account", "") if verdict == "fails" and record.get("kind") == "paper" else ""
+    for text in (record["statement"], record.get("detail", ""), account):
         if text:
             yield Padding(Text(plain(text)), (0, 0, 0, 6))

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from wane.report.checks import VERDICTS
@@ -43,6 +44,23 @@ class Line:
     kind: str = "ours"
     place: str = ""
 
+    @property
+    def scales(self) -> tuple[str, ...]:
+        """The scales that ran, the decisive one first."""
+        others = (scale for scale in self.records if scale != self.decisive)
+        return (self.decisive, *others) if self.decisive else ()
+
+    @property
+    def record(self) -> Mapping[str, Any] | None:
+        """What the decisive run found, or None if nothing ran."""
+        return self.records[self.decisive] if self.decisive else None
+
+    @property
+    def account(self) -> str:
+        """Why a claim of the paper fails, in a paragraph that a reader can check; empty for all other claims."""
+        told = self.kind == "paper" and self.verdict == "fails" and self.record
+        return self.record.get("account", "") if told and self.record else ""
+
     def verdict_at(self, scale: str) -> str:
         """Returns the verdict at a scale."""
         return self.records[scale]["verdict"] if scale in self.records else "not run"
@@ -72,6 +90,17 @@ class Entry:
     def title(self) -> str:
         """The title of the experiment, or its name if no run folder tells the title."""
         return self.texts.title if self.texts else self.name
+
+    @property
+    def verdicts(self) -> dict[str, int]:
+        """How many of the claims have each verdict."""
+        return tally(line.verdict for line in self.lines)
+
+    @property
+    def raster(self) -> Path | None:
+        """The figure as a PNG file: of the first whole run with the settings of a scale, else of any run."""
+        runs = sorted(self.runs, key=lambda run: not run.is_standard)
+        return next((run.raster for run in runs if run.raster), None)
 
     def is_folded(self, run: Run) -> bool:
         """Whether the page folds a run away: a quick run is folded where the paper scale ran too."""

@@ -191,6 +191,15 @@ def phrase(verdict: str, n: int) -> str:
     return _PHRASES[verdict][n != 1]
 
 
+def short_phrase(verdict: str, n: int) -> str:
+    """Returns a verdict of n claims where the word "claims" is understood.
+
+    >>> short_phrase("holds", 1), short_phrase("holds", 2), short_phrase("undecided", 2)
+    ('holds', 'hold', 'undecided')
+    """
+    return verdict.removesuffix("s") if n != 1 and verdict in ("holds", "fails") else verdict
+
+
 def tally_sentence(counts: Mapping[str, int], zeros: bool = True) -> str:
     """Returns how many claims have each verdict; without `zeros`, only the verdicts that occur.
 

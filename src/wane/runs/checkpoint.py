@@ -98,9 +98,9 @@ class Checkpoint:
         """Returns the progress that a file tells. Raises ValueError, TypeError or LookupError if it tells nonsense."""
         kinds, done, seconds = dict(about["kinds"]), about["done"], about["seconds"]
         if type(done) is not int or done < 0:
-            raise ValueError(f"it tells of {done!r} chunks")
+            raise ValueError(f"it says that {done!r} chunks are done")
         if not isinstance(seconds, int | float) or not 0 <= seconds < float("inf"):
-            raise ValueError(f"it tells of {seconds!r} seconds")
+            raise ValueError(f"it says that they took {seconds!r} seconds")
         saved = {name: _restored(arrays[f"state/{name}"], kind) for name, kind in kinds.items()}
         outputs = {name.removeprefix("outputs/"): a for name, a in arrays.items() if name.startswith("outputs/")}
         for name, array in outputs.items():
@@ -165,4 +165,4 @@ def _restored(array: np.ndarray, kind: str) -> Any:
             return array[()]
         case "number":
             return array.item()
-    raise ValueError(f"{kind!r} is no kind of numbers")
+    raise ValueError(f"{kind!r} is not a kind of number")

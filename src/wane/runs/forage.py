@@ -33,9 +33,9 @@ def forage(
 
     Args:
         file: a CSV file with one row a visit, or `rats` for the data that come with the package
-        model: names of models; a wrong name lists all
+        model: names of models; an unknown name lists all of them
         first: what the first harvest of each kind pays, as kind=number
-        drop: what each further harvest pays less
+        drop: by how much each further harvest pays less
         travel: the travel time of each environment, as environment=number
         harvest: the time of a harvest
         subject: column that tells the animals apart
@@ -59,7 +59,7 @@ def forage(
     else:
         if not first or not travel:
             raise UsageError(
-                "--first and --travel say what patches pay and how far apart they are: --first low=60 --travel rich=10"
+                "name what patches pay and how far apart they are, for example --first low=60 --travel rich=10"
             )
         task = foraging.Task.linear(_numbers(first, "--first"), drop, _numbers(travel, "--travel"), harvest=harvest)
         names: dict[str, Any] = dict(subject=subject, kind=kind, environment=environment, harvests=harvests)

@@ -18,6 +18,7 @@ from typing import Any
 
 from wane.experiments import find, own
 from wane.experiments.contract import Settings
+from wane.extras import require
 from wane.runs import record
 from wane.runs.errors import RunError
 from wane.runs.loop import Report, SavingLoop
@@ -70,7 +71,7 @@ Done = tuple[Task, Part]
 
 
 def compute(launcher: Launcher, tasks: Sequence[Task], reports: Callable[[Task], Report]) -> Iterator[Done]:
-    """Computes all tasks; `reports(task)` makes what a task's loops tell their progress to."""
+    """Computes all tasks. `reports(task)` returns what the loops of a task report their progress to."""
     if launcher.launcher == "ray":
         return _on_ray(tasks, launcher.ray_address, launcher.gpus)
     if not is_one_program(launcher, tasks):
@@ -133,7 +134,7 @@ def _on_ray(tasks: Sequence[Task], address: str | None, gpus: float) -> Iterator
                 yield task, ray.get(reference)
     except ray.exceptions.WorkerCrashedError as error:
         raise RunError(
-            f"a task died {RETRIES + 1} times over (out of memory?): divide it into more --shards"
+            f"a task died {RETRIES + 1} times, perhaps for lack of memory: divide it into more --shards"
         ) from error
     finally:
         ray.shutdown()
@@ -148,10 +149,9 @@ def _run_without_saving(task: Task) -> Part:
 def _start_ray(address: str | None) -> Any:
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-    try:
-        import ray
-    except ModuleNotFoundError:
-        raise RunError("Ray is not installed: pip install 'wane[cluster]', or leave out --launcher ray") from None
+    require("cluster", "--launcher ray")
+    import ray
+
     try:
         dashboard = False if address is None else None
         ray.init(address=address or "local", include_dashboard=dashboard, log_to_driver=False)

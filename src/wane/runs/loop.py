@@ -70,7 +70,7 @@ class SavingLoop(Loop):
         checkpoint = Checkpoint(self.folder, name, self.fingerprint, host)
         start = (checkpoint.load(state) or Progress(0, state, {}))._replace(chunks=chunks)
         if start.done > chunks:
-            raise CheckpointError(f"{checkpoint.path} tells of {start.done} chunks, and there are {chunks}: {CURE}")
+            raise CheckpointError(f"{checkpoint.path} says that {start.done} of {chunks} chunks are done: {CURE}")
         self.before = max(self.before, start.seconds)
 
         def tell(done: int) -> None:

@@ -42,13 +42,13 @@ def agent_files(agents: Mapping[str, Savable]) -> dict[str, AgentFiles]:
 
 
 def write_tables(folder: Path, tables: Tables) -> None:
-    """Writes NAME.parquet for every table. Raises ValueError for a name that is no name of a file."""
+    """Writes NAME.parquet for every table. Raises ValueError for a name that cannot be the name of a file."""
     for name, table in tables.items():
         write(folder / f"{file_name(name)}.parquet", table.to_parquet)
 
 
 def write_agents(folder: Path, agents: Mapping[str, AgentFiles]) -> None:
-    """Writes a folder for every agent. Raises ValueError for a name that is no name of a file."""
+    """Writes a folder for every agent. Raises ValueError for a name that cannot be the name of a file."""
     for name, files in agents.items():
         for file, content in files.items():
             write(folder / file_name(name) / file, lambda draft, content=content: draft.write_bytes(content))
@@ -100,9 +100,9 @@ def _check_note(note: dict[str, Any]) -> None:
     for name in ("seconds", "peak_memory"):
         number = note["cost"][name]
         if not isinstance(number, int | float) or not 0 <= number < 1e300:
-            raise ValueError(f"its {name} are {number!r}")
+            raise ValueError(f"its {name} is {number!r}")
     if not isinstance(note["cost"]["device"], str):
-        raise TypeError("its device has no name")
+        raise TypeError("the name of its device is not text")
     for table in note["tables"]:
         _ = note["files"][f"tables/{file_name(table)}.parquet"]
     for agent in note["agents"]:
@@ -111,7 +111,7 @@ def _check_note(note: dict[str, Any]) -> None:
 
 
 def load_part(folder: Path) -> Part:
-    """Reads a part that `problem_of_part` finds nothing wrong with. Raises DamagedFile if a table is no table."""
+    """Reads a part that `problem_of_part` finds nothing wrong with. Raises DamagedFile if a file holds no table."""
     note = read_json(folder / "part.json")
     tables = {name: _read_table(folder / "tables" / f"{name}.parquet") for name in note["tables"]}
     agents = {name: _read_files(folder / "agents" / name) for name in note["agents"]}
@@ -122,7 +122,7 @@ def _read_table(path: Path) -> pd.DataFrame:
     try:
         return pd.read_parquet(path)
     except (OSError, ValueError) as error:
-        raise DamagedFile(f"{path} is no table ({error}): start over without --resume, which replaces it") from error
+        raise DamagedFile(f"{path} holds no table ({error}): start over without --resume, which replaces it") from error
 
 
 def _read_files(folder: Path) -> AgentFiles:

@@ -25,7 +25,7 @@ def _short(number: float) -> str:
 
 @contextmanager
 def progress(console: Console) -> Iterator[Callable[[str], Report]]:
-    """Shows a bar for each loop: what is done, how fast, the remaining time. Yields a maker of reports for a title."""
+    """Shows a bar for each loop, with speed and remaining time. Yields a function that makes those of a title."""
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f} %"), _Rate())
     with Progress(*columns, TimeRemainingColumn(), console=console, transient=True) as bars:
 

@@ -96,7 +96,7 @@ def write_pictures(
 ) -> tuple[Mapping[str, str], Mapping[str, str]]:
     """Writes the figure as PNG and SVG, and the films.
 
-    Returns the films' titles by file, and why what is missing could not be drawn, by what it is.
+    Returns the titles of the films by file, and for each picture that could not be drawn the reason.
     """
     failures: dict[str, str] = {}
     png, svg = folder / "figure.png", folder / "figure.svg"

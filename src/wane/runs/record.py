@@ -35,7 +35,7 @@ def about(experiment: Experiment) -> dict[str, Any]:
 
 
 def plain(value: Any) -> Any:
-    """A setting as JSON has it: nested settings as dictionaries, arrays as lists, other objects as their `repr`."""
+    """A setting that JSON can hold: nested settings as dictionaries, arrays as lists, other objects as their `repr`."""
     if dataclasses.is_dataclass(value) and not isinstance(value, Depletion | type):
         return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
     if isinstance(value, dict):
@@ -48,7 +48,7 @@ def plain(value: Any) -> Any:
 
 
 def commit() -> str | None:
-    """The commit that the package's source is at, "+" if it has changed since; None where it is no checkout."""
+    """The commit that the package's source is at, "+" if it has changed since; None if this is not a checkout."""
 
     def git(*words: str) -> str:
         folder = Path(__file__).parent

@@ -1,4 +1,4 @@
-"""Runs experiments: computes their parts, or goes on where that stopped, and publishes what is complete."""
+"""Runs experiments: computes their parts, or resumes where an earlier run stopped, and publishes what is complete."""
 
 import shutil
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""Notes what a run is when it begins, so that an interrupted one can be told and gone on with."""
+"""Notes what a run is when it begins, so that an interrupted run can be listed and resumed."""
 
 import os
 import platform

@@ -212,7 +212,7 @@ def open_field(
 
 def _check_size(size: int) -> None:
     if size < 7 or size % 2 == 0:
-        raise ValueError(f"rooms come in odd sizes from 7 on, got {size}")
+        raise ValueError(f"the size of rooms must be an odd number from 7 on, got {size}")
     require_cells(size, size)
 
 
@@ -250,7 +250,7 @@ def register(name: str, factory: Callable[..., World]) -> None:
             f"a world's name is lower-case words and numbers with hyphens, such as four-rooms-17, got {name!r}"
         )
     if name in _WORLDS:
-        raise ValueError(f"there is a world {name!r} already: choose another name")
+        raise ValueError(f"a world {name!r} is registered already: choose another name")
     _WORLDS[name] = factory
     if "gymnasium" in sys.modules:
         # Without Gymnasium there is nothing to tell it: importing wane.worlds.gym later registers all worlds.

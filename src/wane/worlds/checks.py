@@ -34,7 +34,7 @@ def find_state(map: Map, place: object, what: str) -> int:
         return map.state(int(spot[0]), int(spot[1]))
     if spot.dtype.kind in "iu" and spot.ndim == 0 and 0 <= int(spot) < map.n_states:
         return int(spot)
-    raise ValueError(f"{what} {place!r} is no letter, no (row, column) and no state from 0 to {map.n_states - 1}")
+    raise ValueError(f"{what} {place!r} is not a letter, a (row, column) or a state from 0 to {map.n_states - 1}")
 
 
 def find_sites(map: Map, sites: Any) -> Int[np.ndarray, " sites"]:
@@ -56,10 +56,8 @@ def check_rewards(rewards: Any, n_sites: int) -> Float[AnyArray, " sites"]:
     return rewards
 
 
-def check_depletion(depletion: object, n_sites: int) -> Depletion:
+def check_depletion(depletion: Any, n_sites: int) -> Depletion:
     """Returns the depletion, whose parameters are single numbers or one number for each site."""
-    if not isinstance(depletion, Depletion):
-        raise TypeError(f"{depletion!r} is no Depletion: take one of wane.depletion, or subclass it")
     check_parameters(depletion, n_sites)
     return depletion
 
@@ -161,7 +159,7 @@ def check_actions(actions: Any, copies: int, n_actions: int) -> Int[np.ndarray, 
     """Returns an action for each copy of a world. Raises ValueError for another number of them or an unknown one."""
     given = np.asarray(actions)
     if given.shape != (copies,):
-        raise ValueError(f"{copies} worlds want as many actions, got shape {given.shape}")
+        raise ValueError(f"a batch of {copies} worlds takes {copies} actions, got shape {given.shape}")
     if given.dtype.kind in "iu" and given.min(initial=0) >= 0 and given.max(initial=0) < n_actions:
         return given
     return np.array([check_action(action, n_actions) for action in given], int)

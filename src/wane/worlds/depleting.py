@@ -24,6 +24,10 @@ A step whose wearing part is 0 visits nothing. The memory of a site lasts for th
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, Literal
 
+from wane.extras import require
+
+require("gym", "wane.worlds.Depleting")
+
 import gymnasium
 import numpy as np
 from gymnasium import spaces
@@ -33,7 +37,7 @@ from gymnasium.vector.utils import concatenate, create_empty_array, iterate
 from jaxtyping import Float, Shaped
 
 from wane.depletion import Depletion, Memory
-from wane.exact.representations import check_parameters
+from wane.exact.representations import check_depletion, check_parameters
 from wane.worlds.spaces import batch_space, flat_space, remaining_space
 
 Site = Callable[[Any, Any, dict[str, Any]], Hashable | None]
@@ -54,11 +58,10 @@ class _Rules:
         sites: Sequence[Hashable] | None,
         remaining: Form,
     ) -> None:
-        if not isinstance(depletion, Depletion):
-            raise TypeError(f"{depletion!r} is no Depletion: take one of wane.depletion, or subclass it")
+        check_depletion(depletion)
         if site is None and not isinstance(space, spaces.Discrete):
             raise ValueError(
-                f"observations are no single integers ({space}): say where rewards come from with "
+                f"the observations ({space}) are not single integers: say where rewards come from with "
                 "site=lambda observation, action, info: …"
             )
         if not callable(rewards) and rewards not in ("positive", "all"):
@@ -83,7 +86,7 @@ class _Rules:
         if sites is None and site is None and isinstance(self.view_space, spaces.Discrete):
             sites = range(int(self.view_space.start), int(self.view_space.start + self.view_space.n))
         if sites is None and self.remaining is not None:
-            raise ValueError("what remains can be shown of known sites only: list them with sites=[…]")
+            raise ValueError("what remains can only be shown for known sites: list them with sites=[…]")
         if sites is None and self.depletion.per_site():
             raise ValueError(
                 f"{self.depletion!r} has a parameter for each site: say which site is which with sites=[…], in the "
@@ -157,7 +160,7 @@ class _Memories:
         reward, place, worth = float(reward), self.rules.site(observation, action, info), 1.0
         if place is not None and not isinstance(place, Hashable):
             raise TypeError(
-                f"site {place!r} cannot name a place, as it is not hashable: return an int, a str or a tuple"
+                f"site {place!r} cannot name a place, because it is not hashable: return an int, a str or a tuple"
             )
         part = 0.0 if place is None else self.rules.wearing_part(reward, observation, action, info)
         visited = None

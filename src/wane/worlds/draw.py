@@ -16,6 +16,10 @@ from collections import Counter
 from itertools import pairwise
 from typing import Literal
 
+from wane.extras import require
+
+require("plots", "wane.worlds.draw")
+
 import matplotlib
 import numpy as np
 from jaxtyping import Float, Int, Shaped
@@ -278,20 +282,20 @@ def _choices(
     n, most = map.n_states, len(ACTIONS)
     if policy.shape == (n,):
         for s in np.flatnonzero(~np.isin(policy, range(most))):
-            raise ValueError(f"policy: {policy[s]} of state {s} is no action; give 0 … {most - 1} for {ACTIONS}")
+            raise ValueError(f"policy has the action {policy[s]} in state {s}: give 0 … {most - 1} for {ACTIONS}")
         return np.arange(n), policy.astype(int), np.ones(n)
     if policy.ndim != 2 or len(policy) != n or policy.shape[1] > most:
         wanted = f"an action for each of the {n} states, or probabilities ({n}, actions) of up to {most} actions"
-        raise ValueError(f"policy: shape {policy.shape}; give {wanted}")
+        raise ValueError(f"policy has shape {policy.shape}: give {wanted}")
     for s in np.flatnonzero((policy < 0).any(1) | ~(abs(policy.sum(1) - 1) < 1e-4)):
-        raise ValueError(f"policy: the row of state {s} is {policy[s]}; give probabilities that sum to 1")
+        raise ValueError(f"policy has the row {policy[s]} in state {s}: give probabilities that sum to 1")
     state, action = np.nonzero(policy > 0.02)
     return state, action, policy[state, action]
 
 
 def _draw_trajectory(ax: Axes, map: Map, states: Int[np.ndarray, " steps"]) -> None:
     if not len(states):
-        raise ValueError("trajectory: empty; give at least the state that the walk starts in")
+        raise ValueError("trajectory is empty: give at least the state that the walk starts in")
     since = np.flatnonzero(np.diff(states, prepend=-1))
     stayed = np.diff(since, append=len(states)) - 1
     points, visit = _track(map.cells[states[since]][:, ::-1].astype(float))
@@ -339,7 +343,7 @@ def _track(at: Float[np.ndarray, "visits 2"]) -> tuple[Float[np.ndarray, "points
 
 
 def check_map(map: object) -> None:
-    """Raises TypeError if a map is none, and says what to call if it is a world."""
+    """Raises TypeError if the argument is not a map. The message says what to call for a world."""
     if not isinstance(map, Map):
         raise TypeError(
             f"this draws a Map, got {type(map).__name__}: a world draws itself, world.draw(…) and world.film(episode); "
@@ -351,10 +355,10 @@ def check_states(map: Map, states: ArrayLike, name: str) -> Int[np.ndarray, " st
     """Returns states as integers. Raises ValueError for one that is not on the map."""
     given = np.asarray(states)
     if given.ndim != 1:
-        raise ValueError(f"{name}: shape {given.shape}; give a list of states")
+        raise ValueError(f"{name} has shape {given.shape}: give a list of states")
     for i in np.flatnonzero(~np.isin(given, range(map.n_states))):
         cure = f"its states are 0 … {map.n_states - 1}, and `map.state(row, column)` is that of a cell"
-        raise ValueError(f"{name}: {given[i]} at place {i} is not on the map; {cure}")
+        raise ValueError(f"{name} has {given[i]} at place {i}, which is not on the map: {cure}")
     return given.astype(int)
 
 
@@ -362,7 +366,7 @@ def check_numbers(values: ArrayLike, shape: tuple[int, ...], name: str, what: st
     """Returns numbers as an array. Raises ValueError if it has another shape."""
     given = np.asarray(values, float)
     if given.shape != shape:
-        raise ValueError(f"{name}: shape {given.shape}; give shape {shape}, {what}")
+        raise ValueError(f"{name} has shape {given.shape}: give shape {shape}, {what}")
     return given
 
 

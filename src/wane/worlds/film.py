@@ -14,6 +14,10 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
+from wane.extras import require
+
+require("plots", "wane.worlds.film")
+
 import jax
 import jax.numpy as jnp
 import matplotlib
@@ -182,17 +186,17 @@ def make_film(
     states, sites = check_states(map, states, "states"), check_states(map, sites, "sites")
     frames = len(states)
     if not frames:
-        raise ValueError("states: empty; give at least the state that the episode starts in")
+        raise ValueError("states is empty: give at least the state that the episode starts in")
     if not 0 < fps <= 100:
-        raise ValueError(f"fps: {fps}; a GIF shows up to 100 frames a second, give a number above 0")
+        raise ValueError(f"fps is {fps}: give a number above 0 and up to 100, the most that a GIF can show")
     if cell_pixels is not None and cell_pixels < 4:
-        raise ValueError(f"cell_pixels: {cell_pixels}; give at least 4, or none to have it chosen")
+        raise ValueError(f"cell_pixels is {cell_pixels}: give at least 4, or None to have it chosen")
     rewards = check_numbers(rewards, (len(sites),), "rewards", "one for each of `sites`")
     wanted = "a row for each of `states`, a column a site"
     remaining = check_numbers(remaining, (frames, len(sites)), "remaining", wanted)
     returns = check_numbers(returns, (frames,), "returns", "one for each of `states`")
     if views is not None and len(views) != frames:
-        raise ValueError(f"views: {len(views)} pictures; give one for each of the {frames} `states`")
+        raise ValueError(f"views has {len(views)} pictures: give one for each of the {frames} `states`")
     return Film(map, states, sites, rewards, remaining, returns, title, fps, cell_pixels, views)
 
 

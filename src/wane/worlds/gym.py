@@ -23,6 +23,10 @@ Gymnasium environment can be made to diminish with `wane.worlds.depleting`.
 from dataclasses import replace
 from typing import Any
 
+from wane.extras import require
+
+require("gym", "wane.worlds.gym")
+
 import gymnasium
 import jax.numpy as jnp
 import numpy as np
@@ -173,7 +177,7 @@ class VectorEnvironment(VectorEnv):
 def one_seed(seed: Any, copies: int) -> int | None:
     """Returns a seed for the one stream of random numbers that serves all copies; a list of seeds is one long seed."""
     if np.ndim(seed) and len(seed) != copies:
-        raise ValueError(f"{copies} worlds want one seed, or as many, got {len(seed)}")
+        raise ValueError(f"a batch of {copies} worlds takes one seed or {copies} seeds, got {len(seed)}")
     return None if seed is None else int(np.random.SeedSequence(np.atleast_1d(seed).tolist()).generate_state(1)[0])
 
 

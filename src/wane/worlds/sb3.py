@@ -1,4 +1,4 @@
-"""A batch of copies of a world as a `VecEnv` of Stable-Baselines3, which must be installed: `pip install wane[sb3]`.
+"""A batch of copies of a world as a `VecEnv` of Stable-Baselines3, which must be installed: `pip install 'wane[sb3]'`.
 
     from stable_baselines3 import PPO
     from wane.worlds.sb3 import VecWorld
@@ -12,6 +12,10 @@ it in Stable-Baselines3's `VecMonitor` to log the returns of episodes.
 
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
+
+from wane.extras import require
+
+require("gym", "wane.worlds.sb3")
 
 import numpy as np
 from gymnasium import spaces
@@ -42,11 +46,7 @@ class VecWorld(VecEnv):
     """
 
     def __init__(self, world: World | str, num_envs: int = 1, **settings: Any) -> None:
-        if VecEnv is object:
-            raise ImportError(
-                "VecWorld needs Stable-Baselines3, which is not installed: pip install 'wane[sb3]', or pip install "
-                "stable-baselines3"
-            )
+        require("sb3", "VecWorld")
         self.world = make(world, **settings) if isinstance(world, str) else world
         self._simulation, self._rng = Batch(self.world, num_envs), np.random.default_rng()
         self._actions = np.zeros(num_envs, int)

@@ -1,5 +1,9 @@
 """The Gymnasium spaces of what a world shows, and of what remains of rewards."""
 
+from wane.extras import require
+
+require("gym", "wane.worlds.spaces")
+
 import gymnasium.vector.utils
 import jax
 import jax.numpy as jnp

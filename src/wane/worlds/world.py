@@ -36,6 +36,7 @@ from jaxtyping import Array, Bool, Float
 from wane.depletion import Depletion, Geometric
 from wane.exact.planning import Optimum, optimum
 from wane.exact.representations import evaluate, representation
+from wane.extras import MissingExtra
 from wane.mdp import MDP, check_discount, check_policy, probabilities
 from wane.types import AnyArray, Integer, Scalar, Tree
 from wane.worlds import checks
@@ -145,10 +146,12 @@ class World:
 
         return summary(self)
 
-    def _repr_png_(self) -> bytes:
-        """Shows the world as a picture in Jupyter."""
-        from wane.worlds.draw import to_png
-
+    def _repr_png_(self) -> bytes | None:
+        """Shows the world as a picture in Jupyter, which shows it as text if Matplotlib is not installed."""
+        try:
+            from wane.worlds.draw import to_png
+        except MissingExtra:
+            return None
         return to_png(self.draw())
 
     def to_json(self) -> str:

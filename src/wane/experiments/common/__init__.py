@@ -1,1 +1,5 @@
 """What several experiments share."""
+
+from wane.extras import require
+
+require("experiments", "wane.experiments")

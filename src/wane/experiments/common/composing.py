@@ -156,21 +156,27 @@ def seeded(settings: Composing, seeds: Sequence[int], loop: Loop) -> Tables:
 
 
 def draw(settings: Composing, tables: Tables) -> Figure:
-    """Returns by λ̂, in the paper's episodes and from every start, and a path of up to three agents."""
-    figure = plots.figure(11.0, 6.6)
-    grid = figure.add_gridspec(2, 6)
+    """Returns by λ̂, in the paper's episodes and from every start, stays at sites, and a path of up to three agents."""
+    figure = plots.figure(14.0, 6.8)
+    grid = figure.add_gridspec(2, 12)
     by_lam = tables["episodes"].groupby("lam")["value"]
     errors = [float(mean_and_error(values)[1]) for _, values in by_lam]
-    names = [beliefs.label(lam) for lam in sorted(settings.believed)]
+    names = [f"{lam:g}" for lam in sorted(settings.believed)]
     shades = [plots.colour(lam) for lam in sorted(settings.believed)]
-    sampled = figure.add_subplot(grid[0, :3])
+    sampled, every, staying, leaving = (figure.add_subplot(grid[0, 3 * i : 3 * i + 3]) for i in range(4))
     plots.bars(sampled, names, by_lam.mean(), errors, shades)
-    plots.tidy(sampled, f"{settings.episodes} episodes from random starts", "", "discounted return ± s.e.")
-    _draw_every_start(figure.add_subplot(grid[0, 3:]), tables, names, shades)
+    plots.tidy(sampled, f"{settings.episodes} random starts", "believed λ̂", "discounted return ± s.e.")
+    _draw_every_start(every, tables, names, shades)
+    stays = tables["stays"][tables["stays"]["memory"] == "refreshed"].groupby("lam")[["stay", "behind"]].mean()
+    plots.bars(staying, names, stays["stay"], None, shades)
+    plots.tidy(staying, "how long agents stay", "believed λ̂", "steps in a row at a site")
+    plots.bars(leaving, names, 100 * stays["behind"], None, shades)
+    plots.tidy(leaving, "how much they leave behind", "believed λ̂", "% of a visited site's reward")
     for i, lam in enumerate(shown_beliefs(settings)):
         rows = tables["episodes_shown"].query("lam == @lam")
-        ax = figure.add_subplot(grid[1, 2 * i : 2 * i + 2])
+        ax = figure.add_subplot(grid[1, 4 * i : 4 * i + 4])
         episodes.path(ax, settings.world, rows, f"{beliefs.label(lam)}: {rows['earned'].iloc[-1]:.2f}")
+    figure.supxlabel(episodes.KEY, fontsize="small")
     return figure
 
 
@@ -181,11 +187,10 @@ def _draw_every_start(ax: Axes, tables: Tables, names: Sequence[str], shades: Se
     ax.axhline(highest, color=plots.INK, ls="--", lw=1)
     at = (len(names) - 0.6, highest)
     ax.annotate(f"optimum {highest:.3f}", at, (0, 4), textcoords="offset points", ha="right")
-    label = "agents that never look up what remains"
-    ax.plot(names, means["never refreshed"], "D", color=plots.INK, mfc="white", label=label)
-    ax.set_ylim(0, 1.3 * highest)
-    ax.legend(frameon=False, loc="upper left")
-    plots.tidy(ax, "every start", "", "discounted return")
+    ax.plot(names, means["never refreshed"], "D", color=plots.INK, mfc="white", label="never told what remains")
+    ax.set_ylim(0, 1.35 * highest)
+    ax.legend(frameon=False, loc="upper left", fontsize="small")
+    plots.tidy(ax, "every start", "believed λ̂", "discounted return")
 
 
 def shown_beliefs(settings: Composing) -> list[float]:

@@ -16,6 +16,12 @@ from wane.types import AnyArray
 from wane.worlds.film import make_film, views_along
 from wane.worlds.world import World
 
+KEY = (
+    "Paths go from the hollow dot to the full one. A ring is a stay: the agent remains in the cell, "
+    "and the ring grows with the number of steps."
+)
+"""What the drawing of a path means, for a line under the figure."""
+
 
 def select(played: Episode, *index: int) -> Episode:
     """One episode out of many that are stacked along the first axes."""

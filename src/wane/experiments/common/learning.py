@@ -6,9 +6,10 @@ alone. All agents and seeds are one program.
 | table | a row for each | columns |
 | --- | --- | --- |
 | `curves` | agent, seed, evaluation | episode, seed, agent, value |
-| `episodes` | λ̂, moment of a greedy episode | agent, seed, time, cell, reward, earned, remaining0, … |
+| `episodes` | λ̂, seed below 16, moment of a greedy episode | agent, seed, time, cell, reward, earned, remaining0, … |
 
-The greedy episodes are those of seed 0 after all training.
+The greedy episodes are those of the first seeds after all training. The figure and the films show, for each λ̂, the one
+of them whose return is closest to the median over all seeds.
 """
 
 import dataclasses
@@ -38,6 +39,8 @@ from wane.worlds.catalog import two_rooms
 from wane.worlds.world import World
 
 PLAIN = "Q-learning"
+EPISODES_OF = 16
+"""The number of seeds, from 0, whose greedy episodes are kept step by step."""
 LAST = 5
 """The number of evaluations at the end whose mean is an agent's result."""
 
@@ -146,34 +149,59 @@ def agents(settings: Learning) -> list[str]:
 
 
 def seeded(settings: Learning, seeds: Sequence[int], loop: Loop) -> Tables:
-    """Learning curves, and of seed 0 a greedy episode of every λ̂; keeps the agents of seed 0."""
+    """Learning curves, and of the first seeds a greedy episode of every λ̂; keeps the agents of seed 0."""
     learned = learn(settings, seeds, loop)
     tables = {"curves": curves(settings, seeds, learned)}
-    if 0 not in seeds:
+    shown = [seed for seed in seeds if seed < EPISODES_OF]
+    if 0 in seeds:
+        _keep_agents(settings, loop, learned, list(seeds).index(0))
+    if not shown:
         return tables
-    phi, q = jax.tree_util.tree_map(lambda leaf: leaf[list(seeds).index(0)], (learned.with_lambda, learned.plain))
+    places = np.array([list(seeds).index(seed) for seed in shown])
+    states = jax.tree_util.tree_map(lambda leaf: leaf[places], learned.with_lambda)
+    return tables | {"episodes": _greedy_episodes(settings, shown, states)}
+
+
+def _keep_agents(settings: Learning, loop: Loop, learned: Learned, place: int) -> None:
+    """Keeps the agents of the seed at a place among the seeds."""
+    phi, q = jax.tree_util.tree_map(lambda leaf: leaf[place], (learned.with_lambda, learned.plain))
     for i, lam in enumerate(settings.lambdas):
         state = jax.tree_util.tree_map(lambda leaf, i=i: leaf[i], phi)
         config = dataclasses.replace(settings.trained_config, lam=lam)
         loop.keep(f"lam-{lam:g}", Trained("q_lambda", settings.world, config, state))
     loop.keep("q-learning", Trained("q_learning", settings.world, plain_config(settings.trained_config), q))
-    return tables | {"episodes": _greedy_episodes(settings, phi)}
 
 
-def _greedy_episodes(settings: Learning, states: q_lambda.State) -> pd.DataFrame:
-    """A greedy episode of every λ̂, given the states of one seed."""
+def _greedy_episodes(settings: Learning, seeds: Sequence[int], states: q_lambda.State) -> pd.DataFrame:
+    """A greedy episode of every λ̂ and of some seeds, given the states (seeds, λ̂)."""
     world = settings.world
 
     @jax.jit
     @jax.vmap
+    @jax.vmap
     def episode(state: q_lambda.State) -> Episode:
         return play(jax.random.key(0), world, q_lambda.policy(state, world, settings.agent))[1]
 
-    played, tables = episode(states), []
-    for i, lam in enumerate(settings.lambdas):
-        own = jax.tree_util.tree_map(lambda leaf, i=i: leaf[i], played)
-        tables.append(episodes.rows(world, own, agent=beliefs.label(lam), seed=0))
-    return pd.concat(tables)
+    played = jax.tree_util.tree_map(np.asarray, episode(states))
+    return pd.concat(
+        episodes.rows(world, episodes.select(played, i, j), agent=beliefs.label(lam), seed=seed)
+        for i, seed in enumerate(seeds)
+        for j, lam in enumerate(settings.lambdas)
+    )
+
+
+def last_medians(table: pd.DataFrame) -> pd.Series:
+    """The median over seeds of the last evaluation, by agent."""
+    return table[table["episode"] == table["episode"].max()].groupby("agent")["value"].median()
+
+
+def median_episodes(tables: Tables) -> dict[str, pd.DataFrame]:
+    """For each λ̂ the kept episode whose return is closest to the median of the last evaluations of all seeds."""
+    medians, found = last_medians(tables["curves"]), {}
+    for name, rows in tables["episodes"].groupby("agent", sort=False):
+        ends = rows.groupby("seed")["earned"].last()
+        found[str(name)] = rows[rows["seed"] == (ends - medians[name]).abs().idxmin()]
+    return found
 
 
 def results(settings: Learning, table: pd.DataFrame) -> pd.DataFrame:
@@ -209,16 +237,19 @@ def draw(settings: Learning, tables: Tables) -> Figure:
     scores = results(settings, tables["curves"])[names].to_numpy()
     late.boxplot(scores, tick_labels=ticks, medianprops={"color": plots.INK})
     plots.tidy(late, f"last {LAST} evaluations", "", "discounted return")
+    shown, medians = median_episodes(tables), last_medians(tables["curves"])
     for i, name in enumerate(names[:-1][:3]):
-        rows = tables["episodes"][tables["episodes"]["agent"] == name]
+        rows = shown[name]
         ax = figure.add_subplot(grid[1, 2 * i : 2 * i + 2])
-        episodes.path(ax, settings.world, rows, f"{name}: {rows['earned'].iloc[-1]:.2f}")
+        title = f"{name}, seed {rows['seed'].iloc[0]}: {rows['earned'].iloc[-1]:.2f} (median {medians[name]:.2f})"
+        episodes.path(ax, settings.world, rows, title)
+    figure.supxlabel(episodes.KEY, fontsize="small")
     return figure
 
 
 def films(settings: Learning, tables: Tables) -> Mapping[str, Callable[[Path], Any]]:
-    """The greedy episode of every λ̂ after all training."""
+    """A greedy episode of every λ̂ after all training, of a seed with a median return."""
     return {
-        str(name): episodes.film(settings.world, rows, f"Qλ-learning, {name}, true λ = {settings.lam:g}")
-        for name, rows in tables["episodes"].groupby("agent")
+        name: episodes.film(settings.world, rows, f"Qλ-learning, {name}, true λ = {settings.lam:g}")
+        for name, rows in median_episodes(tables).items()
     }

@@ -35,6 +35,14 @@ def tidy(ax: Axes, title: str = "", xlabel: str = "", ylabel: str = "") -> Axes:
     return ax
 
 
+def power(number: float) -> str:
+    """A number as text, with a raised exponent if it is a power of ten: "10⁻⁶"."""
+    digits, _, exponent = f"{number:e}".partition("e")
+    if float(digits) != 1 or abs(int(exponent)) < 3:
+        return f"{number:g}"
+    return "10" + str(int(exponent)).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
+
+
 def plot_learning(
     table: pd.DataFrame,
     x: str = "episode",

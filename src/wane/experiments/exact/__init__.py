@@ -1,1 +1,5 @@
 """Experiments in which everything is computed."""
+
+from wane.extras import require
+
+require("experiments", "wane.experiments")

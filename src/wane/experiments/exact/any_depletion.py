@@ -13,14 +13,14 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
+from matplotlib.figure import Figure, SubFigure
 from scipy import sparse
 
 from wane.depletion import Diminishing, FirstVisits, Geometric, Hyperbolic, Listed, PowerLaw
 from wane.exact.representations import Representation, representation
 from wane.experiments.common import plots
 from wane.experiments.common.checks import Drawn
-from wane.experiments.common.maps import heat_map
+from wane.experiments.common.maps import heat_map, outline_cell
 from wane.experiments.contract import Claim, Experiment, Finding, NotTested, Settings, Tables
 from wane.settings import Lambda, NotNegative, Probability, Range
 from wane.worlds.catalog import four_rooms
@@ -129,14 +129,19 @@ def draw(settings: AnyDepletion, tables: Tables) -> Figure:
     )
     mean_panel.legend(frameon=False)
     mean_panel.set_ylim(0, 1.35 * means["value"].max())
-    map, largest = four_rooms().map, float(values["value"].max())
-    panels = below.subplots(1, len(names))
-    images = [
-        heat_map(ax, map, rows["value"].to_numpy(), largest, str(name), numbers=False)
-        for ax, (name, rows) in zip(panels, values.groupby("curve", sort=False), strict=True)
-    ]
-    below.colorbar(images[-1], ax=panels, label="V", fraction=0.02, pad=0.01)
+    below.suptitle("Value of each cell, on a scale of its own for each curve; boxes: the sites", fontsize="medium")
+    for ax, (name, rows) in zip(below.subplots(1, len(names)), values.groupby("curve", sort=False), strict=True):
+        _draw_values(below, ax, rows["value"].to_numpy(), str(name))
     return figure
+
+
+def _draw_values(figure: SubFigure, ax: Axes, values: Float[np.ndarray, " states"], title: str) -> None:
+    """A map of the values. Its colours run from the least to the largest, because curves differ more than cells do."""
+    world = four_rooms()
+    image = heat_map(ax, world.map, values, values.max(), title, numbers=False, smallest=values.min())
+    for site in world.sites:
+        outline_cell(ax, world.map, site)
+    figure.colorbar(image, ax=ax, location="bottom", fraction=0.06, pad=0.03)
 
 
 def _draw_curves(ax: Axes, table: pd.DataFrame, shades: Mapping[str, str], names: Mapping[str, str]) -> None:

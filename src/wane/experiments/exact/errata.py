@@ -7,9 +7,10 @@ inequality for subadditivity, and equality occurs; there the violation is the sh
 
 from dataclasses import dataclass
 from functools import partial
+from typing import cast
 
-import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from wane.exact import counterexamples
@@ -32,6 +33,8 @@ STATEMENTS = {
     "improvement": "An improved policy has the higher values, not the lower ones.",
 }
 """What is wrong and what is right, by the name of the counterexample."""
+PLACE, STATEMENT, AMOUNT = 0.1, 2.8, 9.9
+"""Where the columns of the figure's table begin (the last one ends), in inches."""
 
 
 @dataclass(frozen=True)
@@ -46,18 +49,37 @@ def fixed(settings: Errata) -> Tables:
 
 
 def draw(settings: Errata, tables: Tables) -> Figure:
-    """By how much each statement is violated, as printed and corrected."""
-    figure, table = plots.figure(8.0, 5.4), tables["errata"]
-    ax = plots.tidy(figure.subplots(), "Statements in the cases that refute them", "violated by")
-    height = np.arange(len(table))[::-1]
-    bars = ax.barh(height + 0.18, table["violation"], 0.36, color=plots.OTHERS[2], label="as printed")
-    ax.bar_label(bars, fmt="%.2f", padding=3, fontsize="small")
-    corrected = table["corrected_violation"].clip(lower=0)
-    ax.plot(corrected, height - 0.2, "o", ms=5, color=plots.OTHERS[3], label="corrected: not violated", clip_on=False)
-    ax.set_yticks(height, [where.replace(", ", ",\n", 1) for where in table["where"]], fontsize="small")
-    ax.set_xlim(0, 1.12 * table["violation"].max())
-    ax.legend(frameon=False, loc="center right", bbox_to_anchor=(1.0, 0.28))
+    """A table of the statements as printed and corrected. Each has units of its own, so nothing is drawn to scale."""
+    table = tables["errata"]
+    figure = plots.figure(10.0, 0.9 + 0.52 * len(table))
+    ax = figure.subplots()
+    ax.set(xlim=(0, 10), ylim=(len(table) - 0.4, -1.0))
+    ax.set_axis_off()
+    for column, heading in ((PLACE, "where"), (STATEMENT, "as printed, and what holds"), (AMOUNT, "off by")):
+        ax.text(column, -0.75, heading, color=plots.GREY, ha="right" if column == AMOUNT else "left")
+    for i, row in table.iterrows():
+        height = cast(int, i)
+        ax.axhline(height - 0.4, color=plots.GREY, lw=0.5)
+        place = row["where"].replace(", ", ",\n", 1)
+        ax.text(PLACE, height - 0.12, place, va="top", weight="bold", fontsize="small")
+        _draw_statement(ax, height - 0.12, row["claim"], f"{row['violation']:.3g}")
+        _draw_statement(ax, height + 0.16, row["correction"], "", holds=bool(row["corrected_violation"] <= 0))
+    ax.set_title(
+        "Off by: the left side minus the right side of an inequality, or the distance between the sides of an\n"
+        "equation, in the case that refutes it (lemma B.4: the share of states with equality). Each number has\n"
+        "units of its own.",
+        fontsize="small",
+        loc="left",
+    )
     return figure
+
+
+def _draw_statement(ax: Axes, height: float, text: str, amount: str, holds: bool = False) -> None:
+    """One line of the table: a sign, a statement and by how much it is violated."""
+    sign, shade = ("✓", plots.OTHERS[3]) if holds else ("✗", plots.OTHERS[2])
+    ax.text(STATEMENT - 0.25, height, sign, va="top", color=shade, weight="bold", fontsize="small")
+    ax.text(STATEMENT, height, text, va="top", fontsize="small")
+    ax.text(AMOUNT, height, amount, va="top", ha="right", color=shade, weight="bold", fontsize="small")
 
 
 def refuted(name: str, settings: Errata, tables: Tables) -> Finding:

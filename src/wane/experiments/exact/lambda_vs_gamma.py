@@ -161,7 +161,9 @@ def draw(settings: LambdaVsGamma, tables: Tables) -> Figure:
     panels = figure.subplots(1, 3)
     counts = mean_over_policies(tables, "fine_sweeps")
     for ax, slip in zip(panels, (0.0, settings.slip), strict=False):
-        _draw_sweeps(ax, counts.loc[[slip]].droplevel("slip"), f"{slip_name(slip)}, error {settings.fine:g}")
+        _draw_sweeps(
+            ax, counts.loc[[slip]].droplevel("slip"), f"{slip_name(slip)}, to an error of {plots.power(settings.fine)}"
+        )
         ax.set_ylim(counts.to_numpy().min() / 1.6, 1.2 * counts.to_numpy().max())
     panels[1].legend(frameon=False, fontsize="small", loc="lower right", ncols=2)
     ax = plots.tidy(panels[2], f"{slip_name(settings.slip)}, one policy", "sweeps", "max |Φᵏ − Φ|")
@@ -171,7 +173,14 @@ def draw(settings: LambdaVsGamma, tables: Tables) -> Figure:
     ax.axhline(settings.coarse, color=plots.GREY, lw=0.8, ls=":")
     ax.set(yscale="log")
     ax.set_ylim(bottom=min(settings.fine, errors["error"].max() / 10))
-    ax.text(1, settings.coarse, f"{settings.coarse:g}", transform=ax.get_yaxis_transform(), ha="right", va="bottom")
+    ax.text(
+        1,
+        settings.coarse,
+        f"the paper's tolerance, {settings.coarse:g}",
+        transform=ax.get_yaxis_transform(),
+        ha="right",
+        va="bottom",
+    )
     ax.legend(frameon=False, fontsize="small")
     return figure
 
@@ -196,7 +205,9 @@ def lower_is_faster(settings: LambdaVsGamma, tables: Tables) -> Finding:
     by_world = "; ".join(
         f"{slip_name(slip)} {rows.min():.1f} to {rows.max():.1f} times" for slip, rows in ratio.groupby(level="slip")
     )
-    detail = f"sweeps to {settings.fine:g}, λ = {fine.columns[-1]:g} against λ = {fine.columns[0]:g}: {by_world}"
+    detail = (
+        f"sweeps to {plots.power(settings.fine)}, λ = {fine.columns[-1]:g} against λ = {fine.columns[0]:g}: {by_world}"
+    )
     return Finding(bool(min(rises) >= 0), float(ratio.min()), None, detail)
 
 

@@ -28,7 +28,7 @@ from wane.exact.representations import (
     successor_representation,
 )
 from wane.experiments.common import plots
-from wane.experiments.common.maps import heat_map
+from wane.experiments.common.maps import heat_map, outline_cell
 from wane.experiments.contract import Claim, Experiment, Finding, Settings, Tables
 from wane.settings import DISTINCT, Range
 from wane.worlds.catalog import grid_6x6
@@ -110,6 +110,9 @@ def draw(settings: NOccupancy, tables: Tables) -> Figure:
     image = heat_map(panels[-2], grid.map, successor[start], largest, "N → ∞  (SR)")
     figure.colorbar(image, ax=panels[:-1], label="Φ(S, ·)", shrink=0.8, fraction=0.02, pad=0.01)
     site = int(successor[start].argmax())
+    for ax in panels[:-1]:
+        outline_cell(ax, grid.map, start, text="S")
+        outline_cell(ax, grid.map, site, plots.OTHERS[2], "s'")
     limits = {"SR": float(successor[start, site]), "FR": float(first_occupancy[start, site])}
     _draw_cell(panels[-1], phis[:, start, site], limits)
     return figure
@@ -117,7 +120,7 @@ def draw(settings: NOccupancy, tables: Tables) -> Figure:
 
 def _draw_cell(ax: Axes, phi: Float[np.ndarray, " visits"], limits: dict[str, float]) -> None:
     """One entry of Φ against N, between its limits."""
-    plots.tidy(ax, "a cell of the loop", "visits counted, N", "Φ(S, s')")
+    plots.tidy(ax, "the cell s' of the loop", "visits counted, N", "Φ(S, s')")
     ax.plot(np.arange(1, len(phi) + 1), phi, "o-", ms=4, color=plots.colour(0.5), label="first N visits")
     for name, lam in (("SR", 1.0), ("FR", 0.0)):
         ax.axhline(limits[name], ls="--", color=plots.colour(lam), label=name)

@@ -15,19 +15,21 @@ import pandas as pd
 from jaxtyping import Float, Shaped
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.image import AxesImage
 from scipy import sparse
 
 from wane.depletion import Geometric
 from wane.exact.representations import representation
 from wane.experiments.common import plots
 from wane.experiments.common.checks import Lambdas
-from wane.experiments.common.maps import heat_map
+from wane.experiments.common.maps import heat_map, outline_cell
 from wane.experiments.contract import Claim, Experiment, Finding, Settings, Tables
 from wane.settings import Range
 from wane.worlds import draw as pictures
 from wane.worlds.catalog import grid_6x6, shortest_paths
 
 ROUNDING = 1e-9
+GOAL = plots.OTHERS[2]
 PAPERS, TO_G, RANDOM = "π₁, the paper's", "a walk to g", "a random walk"
 
 
@@ -84,23 +86,44 @@ def draw(settings: Representations, tables: Tables) -> Figure:
     panels = figure.subplots(3, columns)
     lams, phi = phi_by_lambda(tables, PAPERS)
     shown = phi[np.searchsorted(lams, shown_lams)]
-    largest = float(shown.max())
-    _draw_policy(panels[0, 0], PAPERS)
-    for i, lam in enumerate(shown_lams):
-        heat_map(panels[0, 1 + i], grid.map, shown[i, start], largest, title(lam))
-        panels[1, i].imshow(shown[i], vmin=0, vmax=largest)
-        panels[1, i].set(xticks=[], yticks=[], xlabel="to s'", ylabel="from s", title=title(lam) + ", whole")
-    _draw_transition(panels[1, len(shown_lams)], lams, phi[:, start])
     middle = shown_lams[len(shown_lams) // 2]
-    for column, name in ((0, TO_G), (2, RANDOM)):
+    others = {name: phi_by_lambda(tables, name)[1][np.searchsorted(lams, middle), start] for name in (TO_G, RANDOM)}
+    largest = float(max(shown[:, start].max(), *(row.max() for row in others.values())))
+    _draw_policy(panels[0, 0], PAPERS)
+    maps = [_draw_row(panels[0, 1 + i], shown[i, start], largest, title(lam)) for i, lam in enumerate(shown_lams)]
+    whole = [
+        _draw_matrix(panels[1, i], shown[i], float(shown.max()), start, title(lam)) for i, lam in enumerate(shown_lams)
+    ]
+    _draw_transition(panels[1, len(shown_lams)], lams, phi[:, start])
+    for column, (name, row) in zip((0, 2), others.items(), strict=True):
         _draw_policy(panels[2, column], name)
-        lams, phi = phi_by_lambda(tables, name)
-        row = phi[np.searchsorted(lams, middle), start]
-        image = heat_map(panels[2, column + 1], grid.map, row, largest, title(middle))
+        _draw_row(panels[2, column + 1], row, largest, title(middle), with_goal=name == TO_G)
     for ax in (*panels[0, len(shown_lams) + 1 :], *panels[1, len(shown_lams) + 1 :], *panels[2, 4:]):
         ax.set_visible(False)
-    figure.colorbar(image, ax=panels, label="Φ(s, s'); in the maps s is the boxed cell", fraction=0.025, aspect=40)
+    for images, row, label in ((maps, 0, "Φ(S, ·)"), (whole, 1, "Φ"), (maps, 2, "Φ(S, ·)")):
+        figure.colorbar(images[0], ax=panels[row], label=label, fraction=0.025, pad=0.01)
     return figure
+
+
+def _draw_row(
+    ax: Axes, row: Float[np.ndarray, " states"], largest: float, title: str, with_goal: bool = False
+) -> AxesImage:
+    """A map of Φ(S, ·), with a box around S, and on request one around g."""
+    map = grid_6x6().map
+    image = heat_map(ax, map, row, largest, title)
+    outline_cell(ax, map, map.find("S"), text="S")
+    if with_goal:
+        outline_cell(ax, map, map.find("g"), GOAL, "g")
+    return image
+
+
+def _draw_matrix(
+    ax: Axes, phi: Float[np.ndarray, "states states"], largest: float, start: int, title: str
+) -> AxesImage:
+    """The whole of Φ. The name of S stands at its row, which is the map above."""
+    image = ax.imshow(phi, vmin=0, vmax=largest)
+    ax.set(xticks=[], yticks=[start], yticklabels=["S"], xlabel="to s'", ylabel="from s", title=f"{title}, whole")
+    return image
 
 
 def title(lam: float) -> str:
@@ -110,7 +133,10 @@ def title(lam: float) -> str:
 
 def _draw_policy(ax: Axes, name: str) -> None:
     grid = grid_6x6()
-    pictures.still(grid.map, policy=policies()[name], start=grid.map.find("S"), title=name, ax=ax)
+    pictures.still(grid.map, policy=policies()[name], title=name, ax=ax)
+    outline_cell(ax, grid.map, grid.map.find("S"), text="S")
+    if name == TO_G:
+        outline_cell(ax, grid.map, grid.map.find("g"), GOAL, "g")
 
 
 def _draw_transition(ax: Axes, lams: Float[np.ndarray, " lams"], rows: Float[np.ndarray, "lams states"]) -> None:

@@ -1,1 +1,5 @@
 """Experiments on the behaviour of animals."""
+
+from wane.extras import require
+
+require("experiments", "wane.experiments")

@@ -30,12 +30,13 @@ from wane.exact.representations import representation
 from wane.experiments.common import beliefs, plots
 from wane.experiments.common.checks import Lambdas
 from wane.experiments.common.judging import exceeds
+from wane.experiments.common.maps import outline_cell
 from wane.experiments.common.statistics import paired_difference
 from wane.experiments.common.tables import frame
 from wane.experiments.contract import Claim, Experiment, Finding, Loop, Seeded, Tables, seed_keys
 from wane.settings import Count, Lambda, Range
 from wane.types import AnyArray, Integer
-from wane.worlds import draw as maps
+from wane.worlds import draw as pictures
 from wane.worlds.catalog import grid_6x6
 from wane.worlds.world import World
 
@@ -161,14 +162,9 @@ def draw(settings: PolicyEvaluation, tables: Tables) -> Figure:
     figure = plots.figure(11.0, 3.6)
     task, dynamic, learned = figure.subplots(1, 3, width_ratios=[0.8, 1, 1])
     world = settings.world
-    maps.still(
-        world.map,
-        policy=world.policies[0],
-        sites=world.sites,
-        rewards=world.rewards,
-        title="policy and reward",
-        ax=task,
-    )
+    pictures.still(world.map, policy=world.policies[0], title="policy and reward", ax=task)
+    for site, reward in zip(world.sites, world.rewards, strict=True):
+        outline_cell(task, world.map, site, plots.OTHERS[2], f"g: {float(reward):+g}")
     names = {lam: beliefs.label(lam) + (" (true)" if lam == settings.lam else "") for lam in settings.lambdas}
     sweeps = tables["sweeps"]
     for lam in settings.lambdas:
@@ -180,7 +176,7 @@ def draw(settings: PolicyEvaluation, tables: Tables) -> Figure:
     for ax, title, unit in ((dynamic, "Dynamic programming", "sweep"), (learned, "Tabular TD", "episode")):
         _draw_limits(ax, settings, tables)
         plots.tidy(ax, title, unit, "mean squared error of Q")
-    learned.legend(frameon=False, loc="upper right")
+        ax.legend(frameon=False, loc="upper right")
     return figure
 
 
@@ -189,6 +185,7 @@ def _draw_limits(ax: Axes, settings: PolicyEvaluation, tables: Tables) -> None:
     for lam in settings.lambdas:
         if lam != settings.lam:
             ax.axhline(limits[lam], color=plots.colour(lam), ls=":", lw=1)
+    ax.plot([], [], ls=":", lw=1, color=plots.INK, label="what a wrong λ̂ converges to")
 
 
 def last_sweep(tables: Tables) -> pd.Series:

@@ -145,14 +145,15 @@ def draw(settings: Regret, tables: Tables) -> Figure:
 
 
 def _draw_planned(ax: Axes, planned: pd.DataFrame) -> None:
-    for agent, shade in zip(PLANNERS, plots.OTHERS[1:], strict=False):
+    for i, (agent, shade) in enumerate(zip(PLANNERS, plots.OTHERS[1:], strict=False)):
         rows = planned[planned["agent"] == agent]
-        ax.plot(rows["lam"], rows["regret"], "o-", ms=3, color=shade, label=agent)
         best = rows.iloc[int(np.argmin(rows["regret"]))]
-        ax.plot(best["lam"], best["regret"], "*", ms=13, color=shade, mec="white")
-    ax.set(yscale="log", ylim=(0.2, 100))
+        ax.plot(rows["lam"], rows["regret"], "o-", ms=3, color=shade, label=f"{agent}: ★ {best['lam']:.2f}")
+        # Every second star is small, so that it does not hide the one before it in the same place.
+        ax.plot(best["lam"], best["regret"], "*", ms=20 - 9 * (i % 2), color=shade, mec="white", mew=1, zorder=5)
+    ax.set(yscale="log", ylim=(0.08, 100))
     ax.legend(frameon=False, fontsize="small", loc="lower left")
-    plots.tidy(ax, "FourRooms, all starts (★: best λ̂)", "believed λ̂", "regret, % of the optimum")
+    plots.tidy(ax, "FourRooms, all starts (★: the best λ̂)", "believed λ̂", "regret, % of the optimum")
 
 
 def no_learner_is_much_better_than_the_true_lambda(settings: Regret, tables: Tables) -> Finding:

@@ -8,6 +8,6 @@
 | any other id of Gymnasium with vectors of floats | Gymnasium's vector API |
 """
 
-from wane.worlds.control.task import OWN, Batch, MissingExtra, Outcome, Task, describe, episode_seed, from_description
+from wane.worlds.control.task import OWN, Batch, Outcome, Task, describe, episode_seed, from_description
 
-__all__ = ["OWN", "Batch", "MissingExtra", "Outcome", "Task", "describe", "episode_seed", "from_description"]
+__all__ = ["OWN", "Batch", "Outcome", "Task", "describe", "episode_seed", "from_description"]

@@ -3,6 +3,10 @@
 from pathlib import Path
 from typing import Any
 
+from wane.extras import require
+
+require("plots", "the film of a task")
+
 import numpy as np
 from PIL import Image, ImageDraw
 

@@ -13,6 +13,10 @@ Rewards, ends, observations and beginnings are those of version 5 (tested step b
 from pathlib import Path
 from typing import Any
 
+from wane.extras import require
+
+require("control", "a locomotion task")
+
 import gymnasium
 import numpy as np
 from jaxtyping import Bool, Float

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float, UInt8
-from PIL import Image, ImageDraw
 
+from wane.extras import require
 from wane.worlds.control.task import Batch, Rows, Sizes, Task
 
 TORQUE, SPEED, STEP = 2.0, 8.0, 0.05
@@ -65,7 +65,10 @@ class Pendulum(Batch):
     def pictures(
         cls, task: Task, states: Float[np.ndarray, "moments numbers"]
     ) -> Iterable[UInt8[np.ndarray, "height width 3"]]:
-        """The rod, drawn with Pillow."""
+        """The rod, drawn with Pillow. Raises MissingExtra if that is not installed."""
+        require("plots", "the picture of a task")
+        from PIL import Image, ImageDraw
+
         middle, length = PIXELS / 2, 0.4 * PIXELS
         for angle, _ in states:
             image = Image.new("RGB", (PIXELS, PIXELS), "white")

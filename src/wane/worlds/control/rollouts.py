@@ -17,16 +17,15 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, UInt8
 
-from wane.worlds.control.task import Batch, MissingExtra, Task
+from wane.extras import require
+from wane.worlds.control.task import Batch, Task
 
 # MuJoCo chooses how to render when it is imported, and by default it wants a screen.
 if sys.platform == "linux" and not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
     os.environ.setdefault("MUJOCO_GL", "egl")
-try:
-    mujoco: Any = import_module("mujoco")  # It has no annotations that a type checker could follow.
-    from mujoco import rollout
-except ImportError as error:
-    raise MissingExtra("this task needs MuJoCo: pip install 'wane[control]'") from error
+require("control", "a task of MuJoCo")
+mujoco: Any = import_module("mujoco")  # It has no annotations that a type checker could follow.
+rollout: Any = import_module("mujoco.rollout")
 
 PIXELS = 160
 

@@ -33,10 +33,6 @@ OWN = ("Pendulum-v1", "HalfCheetah-v5", "Hopper-v5", "wane/PointMass-v0")
 Rows = Int[np.ndarray, " some"]
 
 
-class MissingExtra(ImportError):
-    """Raised when a task needs packages that are not installed. The message says how to install them."""
-
-
 class Outcome(NamedTuple):
     """What a step of all copies leads to."""
 

@@ -9,13 +9,17 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
+from wane.extras import MissingExtra, install_command, require
+
+require("gym", "a task of Gymnasium")
+
 import gymnasium
 import numpy as np
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from jaxtyping import Bool, Float
 
-from wane.worlds.control.task import Batch, MissingExtra, Rows, Sizes, Task, episode_seed
+from wane.worlds.control.task import Batch, Rows, Sizes, Task, episode_seed
 
 
 class GymnasiumBatch(Batch):
@@ -79,7 +83,7 @@ def _make(name: str, horizon: int | None) -> gymnasium.Env:
     try:
         return gymnasium.make(name, max_episode_steps=horizon)
     except gymnasium.error.DependencyNotInstalled as error:
-        raise MissingExtra(f"{name} needs more packages ({error}): pip install 'wane[control]'") from error
+        raise MissingExtra(f"{name} needs more packages ({error}): {install_command('control')}") from error
     except gymnasium.error.Error as error:
         raise ValueError(f"there is no task {name!r}: {error}") from error
 
