@@ -207,6 +207,15 @@ def test_a_claim_says_where_it_comes_from():
         Claim("one", "One.", test, "theirs")
 
 
+def test_an_account_of_a_failure_is_written_down_where_there_is_one():
+    def test(settings, tables):
+        return Finding(False, 0.0)
+
+    told = Claim("one", "One.", test, "paper", "section 5", "The paper says one; we found two.")
+    assert told.record(Seeded(), {})["account"] == told.record()["account"] == "The paper says one; we found two."
+    assert "account" not in Claim("one", "One.", test).record(Seeded(), {})
+
+
 def test_intervals_decide_or_leave_undecided():
     def verdicts(judge, *args):
         return [judge(Estimate((low + high) / 2, low, high), *args).holds for low, high in INTERVALS]

@@ -49,7 +49,7 @@ FEWER: dict[str, dict[str, Any]] = {
     "a2c": {"size": 7, "horizon": 20},
     "fb-lambda-table": {"episodes": 1, "final_episodes": 3, "solved_tasks": 1},
     "fb-learn-lambda": {"episodes": 1, "final_episodes": 3, "observed_episodes": 50},
-    "fb-asymmetric": {"tolerance": 0.3},
+    "fb-asymmetric": {"tolerance": 0.3, "exact_larges": (2.0, 12.0), "exact_temperatures": (1.0, 1000.0)},
     "mvt": {"distances": (2, 4)},
     "fb-zero-shot": {"lambdas": (0.5, 1.0), "episodes": 3},
     "grid-features": {"lambdas": (0.5, 1.0), "horizon": 2},
@@ -86,7 +86,17 @@ CASES: list[Case] = [
         {"lambdas": (0.5,), "tolerance": 0.2},
         {"large-for-ever": "add 1 to lambdas", "tour": "add 0.1 to lambdas"},
     ),
-    ("fb-asymmetric", {"factors": (2.0,), "agent.horizon": 1}, {"near-the-optimum": "add 1 to factors"}),
+    (
+        "fb-asymmetric",
+        {
+            "factors": (2.0,),
+            "agent.horizon": 1,
+            "large": 9.0,
+            "exact_larges": (9.0,),
+            "exact_temperatures": (1e-3,),
+        },
+        {"near-the-optimum": "add 1 to factors", "large-for-ever": "raise large or factors"},
+    ),
     (
         "mvt",
         {"discounts": (0.9,), "lam": 0.25},
@@ -97,7 +107,7 @@ CASES: list[Case] = [
         {"timings": ("arrival",), "distances": (3,), "agent.horizon": 2},
         {"like-discounted": "add departure to timings"},
     ),
-    ("fb-zero-shot", {"lambdas": (1.0,), "goals": 1, "episodes": 2}, {"conditioned": "trained for λ = 1 alone"}),
+    ("fb-zero-shot", {"lambdas": (1.0,), "goals": 1, "episodes": 2}, {"equivalent": "trained for λ = 1 alone"}),
     ("fb-zero-shot", {"lasting": 1.0, "agent.horizon": 1}, {"mixed-equivalent": "between 0 and 1"}),
     (
         "grid-features",

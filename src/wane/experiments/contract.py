@@ -116,6 +116,9 @@ class Claim:
     kind: Kind = "ours"
     place: str = ""
     """Where the paper states it: "section 5.3". A claim of the paper has a place."""
+    account: str = ""
+    """One paragraph for readers who want to check a failure: what the paper says, what we did as the paper does, what
+    was found, and what changes it. It is written for the kept run, and reports show it where the claim fails."""
 
     def __post_init__(self) -> None:
         if self.kind not in get_args(Kind):
@@ -126,6 +129,7 @@ class Claim:
     def record(self, settings: Any = None, tables: Tables | None = None) -> dict[str, Any]:
         """The claim as it is written down: with the verdict that the tables give, or as "not run" without tables."""
         known = {"name": self.name, "statement": self.statement, "kind": self.kind, "place": self.place}
+        known |= {"account": self.account} if self.account else {}
         not_run = {"verdict": "not run", "estimate": None, "interval": None, "detail": ""}
         if tables is None:
             return known | not_run

@@ -1,0 +1,121 @@
+"""Exact agents of the asymmetric world for λ = 1: at which large reward and temperature do they go to it?
+
+With λ = 1 the λ operator stands for softmax policies that are consistent with their own values:
+
+    Q(s, a) = r(s) + γ Σ_s' P(s'|s, a) Σ_a' π(a'|s') Q(s', a'),   π(·|s) = softmax(Q(s, ·) / τ)
+
+A network that made no errors would hold this Q, and its agent takes argmax_a Q(s, a). The policy π counts with all of
+its slips: with a large τ it is nearly a random walk, from which six small rewards that lie close together are easy to
+hit, and one large reward far away is not. So the agent can prefer the small ones although the optimum does not. Rewards
+that are larger by a factor have the same π as a temperature that is smaller by that factor.
+"""
+
+from collections.abc import Sequence
+from itertools import product
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Bool, Float, Int
+
+from wane.worlds.world import World
+
+SETTLED = 1e-10
+"""The change of all probabilities of a policy below which it is taken as consistent with its values."""
+MOST_SWEEPS = 2000
+TIE = 1e-9
+"""Actions whose values differ by less than this share of the best one are tied: the first one is taken."""
+
+
+def switching_table(
+    world: World, larges: Sequence[float], temperatures: Sequence[float], discount: float
+) -> pd.DataFrame:
+    """One row for each size of the large reward, which is that of the first site, and each temperature.
+
+    The columns are what the exact agent earns in an episode (`earned`), the share of its moments at the large reward
+    (`at_large`), and the same of the optimum (`best_earned`, `best_at_large`). An agent whose policy does not settle
+    has NaN.
+    """
+    pairs = np.array(list(product(larges, temperatures)))
+    rewards = rewards_of(world, pairs[:, 0])
+    q, settled = softmax_values(world, rewards, pairs[:, 1], discount)
+    agents = measure(world, rewards, follow(world, rewards, q[None]))
+    best = measure(world, rewards, follow(world, rewards, optimal_values(world, rewards)))
+    found = {"large": pairs[:, 0], "temperature": pairs[:, 1]}
+    found |= {name: np.where(settled, each, np.nan) for name, each in agents.items()}
+    return pd.DataFrame(found | {f"best_{name}": each for name, each in best.items()})
+
+
+def rewards_of(world: World, larges: Sequence[float] | np.ndarray) -> Float[np.ndarray, "cases states"]:
+    """The rewards of every state, with each size of the first site's reward."""
+    rewards = np.zeros((len(larges), world.n_states))
+    rewards[:, world.sites] = world.rewards
+    rewards[:, world.sites[0]] = larges
+    return rewards
+
+
+def softmax_values(
+    world: World, rewards: Float[np.ndarray, "cases states"], temperatures: Float[np.ndarray, " cases"], discount: float
+) -> tuple[Float[np.ndarray, "cases states actions"], Bool[np.ndarray, " cases"]]:
+    """Q of the softmax policies that are consistent with their own values, for λ = 1, and which of them settled.
+
+    The iteration starts from the random walk. Cases that have settled are not computed again.
+    """
+    n, table = world.n_states, world.map.next_states(world.n_actions)
+    chances = np.full((len(rewards), n, world.n_actions), 1 / world.n_actions)
+    q, open_cases = np.zeros_like(chances), np.arange(len(rewards))
+    for _ in range(MOST_SWEEPS):
+        systems = np.tile(np.eye(n), (len(open_cases), 1, 1))
+        for action in range(world.n_actions):
+            systems[:, np.arange(n), table[:, action]] -= discount * chances[open_cases, :, action]
+        values = np.linalg.solve(systems, rewards[open_cases, :, None])[..., 0]
+        q[open_cases] = rewards[open_cases, :, None] + discount * values[:, table]
+        new = _softmax(q[open_cases], temperatures[open_cases, None, None])
+        change = np.abs(new - chances[open_cases]).max((1, 2))
+        chances[open_cases] = new
+        open_cases = open_cases[change > SETTLED]
+        if not len(open_cases):
+            break
+    return q, ~np.isin(np.arange(len(rewards)), open_cases)
+
+
+def _softmax(
+    values: Float[np.ndarray, "cases states actions"], temperatures: Float[np.ndarray, "cases 1 1"]
+) -> Float[np.ndarray, "cases states actions"]:
+    with np.errstate(over="ignore"):  # A tiny temperature makes −∞ of a difference, and 0 of its power, as it should.
+        powers = np.exp((values - values.max(-1, keepdims=True)) / temperatures)
+    return powers / powers.sum(-1, keepdims=True)
+
+
+def optimal_values(
+    world: World, rewards: Float[np.ndarray, "cases states"]
+) -> Float[np.ndarray, "steps cases states actions"]:
+    """The best sum of rewards until the horizon after each action, at each step. Entering a site pays."""
+    table, steps = world.map.next_states(world.n_actions), []
+    values = np.zeros_like(rewards)
+    for _ in range(world.horizon or 0):
+        steps.append((rewards + values)[:, table])
+        values = steps[-1].max(-1)
+    return np.array(steps[::-1])
+
+
+def follow(
+    world: World, rewards: Float[np.ndarray, "cases states"], q: Float[np.ndarray, "steps cases states actions"]
+) -> Int[np.ndarray, "cases moments"]:
+    """The cells of episodes that take the best action of each step; one step of values serves the whole episode."""
+    table, case = world.map.next_states(world.n_actions), np.arange(len(rewards))
+    cells = [np.full(len(rewards), int(np.argmax(world.start)))]
+    for step in range(world.horizon or 0):
+        values = q[min(step, len(q) - 1), case, cells[-1]]
+        best = values.max(-1, keepdims=True)
+        # Rounding must not decide between tied actions: argmax finds the first of those that are good enough.
+        action = np.argmax(values >= best - TIE * np.abs(best), -1)
+        cells.append(table[cells[-1], action])
+    return np.stack(cells, 1)
+
+
+def measure(
+    world: World, rewards: Float[np.ndarray, "cases states"], cells: Int[np.ndarray, "cases moments"]
+) -> dict[str, Float[np.ndarray, " cases"]]:
+    """What episodes earn without discounting, and the share of their moments at the first site."""
+    earned = np.take_along_axis(rewards, cells[:, 1:], 1).sum(1)
+    return {"earned": earned, "at_large": (cells == world.sites[0]).mean(1)}
