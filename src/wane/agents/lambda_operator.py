@@ -218,6 +218,16 @@ def sample_rewards(key: jax.Array, world: World, config: Config) -> Rewards:
     return jnp.where(is_dense, jax.random.normal(keys[6], shape), sparse)
 
 
+def _errors(
+    params: Operator, known: Known, rewards: Rewards, lams: Float[Array, " batch"], config: Config
+) -> tuple[Float[Array, " batch"], Phi, Phi]:
+    """The squared relative error of Φ̂ for each reward, Φ̂, and the exact Φ of the policy that Φ̂ leads to."""
+    phi = learned_phi(params, known, rewards, lams if config.condition == "uniform" else None)
+    chances = jax.lax.stop_gradient(chances_of(q_values(phi, rewards), config.temperature))
+    target = jax.vmap(lambda pi, lam: exact_phi(known.transitions, pi, lam, config.discount))(chances, lams)
+    return jnp.mean((phi - target) ** 2, (1, 2, 3)) / jnp.mean(target**2, (1, 2, 3)), phi, target
+
+
 def loss(
     params: Operator, known: Known, rewards: Rewards, lams: Float[Array, " batch"], config: Config
 ) -> tuple[Float[Array, ""], Float[Array, ""]]:
@@ -225,15 +235,21 @@ def loss(
 
     Returns the loss and the median relative error of Φ̂.
     """
-    phi = learned_phi(params, known, rewards, lams if config.condition == "uniform" else None)
-    chances = jax.lax.stop_gradient(chances_of(q_values(phi, rewards), config.temperature))
-    target = jax.vmap(lambda pi, lam: exact_phi(known.transitions, pi, lam, config.discount))(chances, lams)
-    error = jnp.mean((phi - target) ** 2, (1, 2, 3)) / jnp.mean(target**2, (1, 2, 3))
+    error, phi, target = _errors(params, known, rewards, lams, config)
     wrong, right = q_values(phi - target, rewards), q_values(target, rewards)
     wrong = wrong / jnp.maximum(jnp.abs(right).max((1, 2), keepdims=True), 1e-30)
     contrast = jnp.mean((wrong - wrong.mean(-1, keepdims=True)) ** 2, (1, 2))
     total = jnp.mean(error + jnp.mean(wrong**2, (1, 2)) + config.contrast * contrast)
     return total, jnp.median(jnp.sqrt(error))
+
+
+def misfit(
+    params: Operator, world: World, config: Config, rewards: Float[Array, "batch states"], lam: Any = None
+) -> Float[Array, " batch"]:
+    """The root mean square error of Φ̂ relative to that of Φ, for the policy of each reward."""
+    known = know(world, config)
+    lams = jnp.broadcast_to(jnp.asarray(config.lam if lam is None else lam, float), (len(rewards),))
+    return jnp.sqrt(_errors(params, known, rewards, lams, config)[0])
 
 
 def update(
