@@ -42,6 +42,7 @@ CONFIGS = {
     "laplacian": dict(sight=Sight("index"), features=3, hidden=(4,), epochs=1, horizon=3, walk="uniform"),
     "policy_iteration": dict(depletion=wane.Geometric(1.0)),
     "a2c": dict(hidden=4, length=5, epochs=1, updates=2, evaluation_episodes=1),
+    "lambda_operator": {},
     "sac": dict(hidden=(4,), epochs=1, steps=6, batch=2, memory=9, collection_steps=3),
 }
 

@@ -15,6 +15,7 @@ from wane.experiments import find
 from wane.experiments.common.composing import Composing
 from wane.experiments.common.learning import Learning, last_medians, median_episodes, plain_config, results
 from wane.experiments.contract import Loop, flat, join
+from wane.experiments.tabular.lambda_operator import Operating
 from wane.experiments.tabular.policy_evaluation import PolicyEvaluation
 from wane.experiments.tabular.regret import Regret
 from wane.experiments.tabular.replenishing_q import ReplenishingQ
@@ -32,6 +33,7 @@ TOY = {
     "gpi-noisy": Composing(1, LAMBDAS, 0.25, episodes=2, slip=0.2, repeats=2),
     "replenishing-q": ReplenishingQ(2, LAMBDAS, 0.25, agent=SMALL),
     "regret": Regret(2, planned=5, learned=5, lam=0.25, agent=SMALL),
+    "lambda-operator": Operating(("patches-4", "two-rooms"), LAMBDAS, (0, 1), tasks=2, horizon=4),
 }
 REFUSED = {"agent.lam", "agent.discount", "agent.depletion", "agent.policy", "agent.form", "agent.sites"}
 """Nested settings that the experiments choose themselves, where an experiment nests them at all."""
@@ -44,6 +46,7 @@ SPECIAL = {
     "gpi-noisy": [{"repeats": 1}, {"believed": (0.25,)}],
     "replenishing-q": [{"seeds": 1}, {"lambdas": (0.25,)}, {"lambdas": (0.0, 1.0)}],
     "regret": [{"seeds": 1}, {"planned": 1, "learned": 1}, {"planned": 2, "learned": 2}, {"learned": 1, "lam": 0.0}],
+    "lambda-operator": [{"sweeps": (2,)}],
 }
 """One seed, one λ, no true λ, no 1 (this one in `changed_value`), one step, one repetition, one belief."""
 
@@ -196,6 +199,7 @@ NOT_TESTED = {
     ("regret", "planned=1, learned=1"): {"learning-near-truth"},
     ("regret", "planned=2, learned=2"): {"learning-near-truth"},
     ("regret", "learned=1, lam=0.0"): {"learning-near-truth"},
+    ("lambda-operator", "sweeps=(2,)"): {"asymmetric", "four-rooms", "other-maps", "improvement-is-needed"},
 }
 """Which claims have no data, by experiment and settings. The others must be tested."""
 

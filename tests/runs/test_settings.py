@@ -184,6 +184,7 @@ LISTED = {
     "mvt --distances 0": "--distances 0: a whole number between 1 and 6 is needed, not 0",
     "mvt --lam 2": "--lam 2: a λ between 0 and 1 is needed",
     "mvt --timings": "--timings: at least one value is needed",
+    "lambda-operator --sweeps": "--sweeps: at least one value is needed",
     "fb-asymmetric --factors": "--factors: at least one value is needed",
     "fb-zero-shot --lambdas": "--lambdas: at least one value is needed",
     "fb-lambda-table --agents 2": "--agents 2: a λ between 0 and 1 is needed, not 2",

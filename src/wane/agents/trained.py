@@ -53,6 +53,7 @@ AGENTS = (
     "forward_backward",
     "laplacian",
     "lambda_features",
+    "lambda_operator",
     "a2c",
     "sac",
     "gpi",

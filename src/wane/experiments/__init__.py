@@ -41,6 +41,7 @@ FOLDERS: dict[str, Literal["exact", "tabular", "networks", "foraging"]] = {
     "fb-lambda-table": "networks",
     "fb-learn-lambda": "networks",
     "fb-asymmetric": "networks",
+    "lambda-operator": "tabular",
     "mvt": "networks",
     "rats": "foraging",
     "fb-zero-shot": "networks",

@@ -17,17 +17,17 @@ An agent is a module of `wane.agents` with
 Training can be divided: part p of it uses keys that depend on the key and on the numbers of its episodes or epochs
 alone, and `state` and `first` say where it goes on. `jit` and `vmap` go through `train`, so seeds and λ are batched.
 
-Who does not have all of it, and why: `gpi` and `planner` solve instead of learning, so they have no `update`.
-`policy_iteration` learns from no data, so its `update` takes None; it solves with SciPy, so it cannot be jitted, and
-neither can the two others. `sac` drives a simulator on the host: its `world` is a `wane.worlds.control.Task`, its
-`train` cannot be jitted either, and a `Fleet` trains many agents as one program.
+Who does not have all of it, and why: `gpi`, `lambda_operator` and `planner` solve instead of learning, so they have no
+`update`. `policy_iteration` learns from no data, so its `update` takes None. It solves with SciPy, as `gpi` and
+`planner` do, so these three cannot be jitted. `sac` drives a simulator on the host: its `world` is a
+`wane.worlds.control.Task`, its `train` cannot be jitted either, and a `Fleet` trains many agents as one program.
 """
 
 from types import ModuleType
 
 NAMES = ("Config", "State", "init", "train", "policy")
 """What every agent has."""
-PLANNERS = ("gpi", "planner")
+PLANNERS = ("gpi", "lambda_operator", "planner")
 """Agents that solve instead of learning: they have no `update`."""
 
 

@@ -1,0 +1,138 @@
+"""The λ operator of a known world, solved: a policy and its Q_λ for any rewards, in two linear solves.
+
+λO-FB (`wane.agents.forward_backward`) learns, from samples, a policy for every reward and the Φ_λ of this policy. Where
+the world's kernel is known, Φ_λ of any policy is known too, by one linear solve, and nothing is left to learn:
+
+    π₀ is uniform,   π_{k+1}(·|s) = softmax(Q_k(s, ·) / (τ max |Q_k|)),   Q_k(s, a) = Σ_s' Φ^{π_k}(s, a, s') r(s')
+
+An agent takes argmax_a Q_K(s, a) with r what remains of the rewards at every step. With K = 0 it takes the best action
+before a random walk; K = 1 is one improvement, and costs one more solve.
+
+Two things make the difference to λO-FB (the experiment `lambda-operator`). With γ = 0.99 the values of two actions
+differ by about 1 % of their size, so a small relative error of a learned Φ hides what matters, and here Φ is exact. And
+the temperature τ is relative to the largest value, so policies do not depend on the unit of the rewards; with an
+absolute temperature the policies of small rewards are nearly uniform, and a large reward far away is not found. More
+sweeps are not always better: greedy improvement on Q_λ need not converge (`wane.agents.policy_iteration`).
+
+The solve takes a dense matrix of all states, so this agent is for worlds of up to a few thousand states.
+
+    >>> from wane.worlds import make
+    >>> from wane.agents.common.rollout import play
+    >>> world, config = make("asymmetric", depletion=Geometric(1.0), discount=1.0), Config(lam=1.0)
+    >>> agent = policy(init(jax.random.key(0), world, config), world, config)
+    >>> float(play(jax.random.key(0), world, agent)[1].rewards.sum())
+    276.0
+"""
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Annotated, Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from wane.agents.common.policy import Policy, no_draws
+from wane.agents.forward_backward.tasks import all_rewards
+from wane.depletion import Geometric
+from wane.limits import require_memory
+from wane.settings import Checked, Positive, Range
+from wane.types import Integer, PerSite, Scalar, Tree
+from wane.worlds.observe import Seen
+from wane.worlds.world import World
+
+OBSERVATION = "index+remaining"
+TINY = 1e-30
+"""Added to a size that is divided by."""
+Table = Float[Array, "states actions"]
+
+
+@dataclass(frozen=True)
+class Config(Checked):
+    """The settings of the λ operator."""
+
+    lam: Annotated[PerSite, Range(0, 1, "a λ")] | None = None
+    """λ as the agent believes, one number or one for each state; None takes the world's own"""
+    discount: Annotated[Scalar, Range(0, 0.999999)] = 0.99
+    """γ"""
+    temperature: Positive = 0.005
+    """τ, relative to the largest value"""
+    sweeps: Annotated[Integer, Range(0, 1_000)] = 1
+    """K: improvements of the policy before an action is chosen; each takes one solve"""
+
+
+class State(NamedTuple):
+    """What is known of the world."""
+
+    transitions: Float[Array, "actions states states"]
+    lam: Float[Array, "*states"]
+
+
+def init(key: jax.Array, world: World, config: Config) -> State:
+    """The world's kernel, one dense matrix for each action, and λ. Nothing is random.
+
+    Raises ValueError if the kernel needs too much memory, or if the world's rewards do not wear off by a λ.
+    """
+    n = world.n_states
+    cure = "take a smaller world, or evaluate policies with wane.representation, which keeps sparse kernels sparse"
+    require_memory("the kernel of every action", (n, "states"), (n, "states"), copies=world.n_actions + 3, cure=cure)
+    kernels = np.stack([world.mdp.action(i).toarray() for i in range(world.n_actions)])
+    return State(jnp.asarray(kernels, float), jnp.asarray(_lam_of(world) if config.lam is None else config.lam, float))
+
+
+def _lam_of(world: World) -> Any:
+    if not isinstance(world.depletion, Geometric):
+        raise ValueError(f"the rewards of this world wear off as {world.depletion}: give Config a lam, such as 0.5")
+    lam = jnp.asarray(world.depletion.lam, float)
+    return lam if lam.ndim == 0 else jnp.ones(world.n_states).at[world.sites].set(lam)
+
+
+def train(key: jax.Array, world: World, config: Config, state: State | None = None) -> tuple[State, None]:
+    """Nothing is learned: returns what `init` returns."""
+    return init(key, world, config) if state is None else state, None
+
+
+def q_values(state: State, chances: Table, rewards: Float[Array, " states"], discount: Scalar) -> Table:
+    """Q_λ(s, a) of a policy, exactly, from its SR M by Φ(s, s') = M(s, s') / (λ + (1 − λ) M(s', s')).
+
+    Q(s, a) = r(s) + γ Σ_t P_a(s, t) (V(t) − (1 − λ(s)) Φ(t, s) r(s)),   V(t) = Σ_s' Φ(t, s') r(s')
+    """
+    own = jnp.eye(len(chances), dtype=chances.dtype)
+    with jax.default_matmul_precision("highest"):  # A GPU would round factors to ten bits.
+        kernel = jnp.einsum("sa,ast->st", chances, state.transitions)
+        successor = jnp.linalg.solve(own - discount * kernel, own)
+        phi = successor / (state.lam + (1 - state.lam) * jnp.diagonal(successor))
+        later = jnp.einsum("ast,t->sa", state.transitions, phi @ rewards)
+        again = jnp.einsum("ast,ts->sa", state.transitions, phi)
+    return rewards[:, None] + discount * (later - ((1 - state.lam) * rewards)[:, None] * again)
+
+
+def improve(q: Table, temperature: Scalar) -> Table:
+    """The softmax policy of values, with a temperature relative to the largest of them."""
+    return jax.nn.softmax(q / (temperature * (jnp.abs(q).max() + TINY)))
+
+
+def operate(state: State, rewards: Float[Array, " states"], config: Config) -> tuple[Table, Table]:
+    """The policy π_K of some rewards, and its Q."""
+    actions, states = state.transitions.shape[:2]
+    solve = partial(q_values, state, rewards=rewards, discount=config.discount)
+
+    def sweep(_: Any, chances: Table) -> Table:
+        return improve(solve(chances), config.temperature)
+
+    uniform = jnp.full((states, actions), 1 / actions, state.transitions.dtype)
+    chances = jax.lax.fori_loop(0, config.sweeps, sweep, uniform)
+    return chances, solve(chances)
+
+
+def policy(params: State, world: World, config: Config) -> Policy:
+    """The greedy policy on Q of what remains of the rewards."""
+    return Policy(partial(_act, world, config), params, draw=no_draws, observation=OBSERVATION)
+
+
+def _act(
+    world: World, config: Config, state: State, carry: Tree, observation: Seen, key: None
+) -> tuple[Any, Tree, None]:
+    _, q = operate(state, all_rewards(world, observation.remaining), config)
+    return jnp.argmax(q[observation.view]).astype(jnp.int32), carry, None
