@@ -18,7 +18,7 @@ SIZES = np.array([13, 13])
 
 @pytest.fixture(scope="module")
 def world():
-    return make("corridor", length=5, discount=0.8, rewards=[3.0, 1.0])
+    return make("corridor", length=5, discount=0.7, rewards=[3.0, 1.0])
 
 
 @pytest.fixture(scope="module")

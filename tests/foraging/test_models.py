@@ -158,8 +158,9 @@ def test_quasi_hyperbolic_discounting_is_the_limit_of_two_exponential_systems():
     """
     data = foraging.rats()
     (decisions, _), task = prepare(data, False), task_arrays(data.task)
-    quick = foraging.Planner("exponential").leaving({"slope": 1.0, "rate": 2.0}, decisions, task) * np.exp(2.0 * H)
-    np.testing.assert_allclose(-quick, decisions.next_reward, atol=1e-6)
+    model = foraging.Planner("exponential")
+    quick = jax.jit(lambda rate: model.leaving({"slope": 1.0, "rate": rate}, decisions, task))(2.0)
+    np.testing.assert_allclose(-np.exp(2.0 * H) * quick, decisions.next_reward, atol=1e-6)
 
 
 def test_parameters_go_to_the_unbounded_scale_and_back():

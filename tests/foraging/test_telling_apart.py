@@ -10,8 +10,8 @@ from wane.foraging import Confusion, ConstantHazard, HarvestCount
 SCORES = pd.DataFrame(
     [
         # Copies 0 and 1 measure differences, copies 2 and 3 are counted.
-        ("a", 1, 0, 100.0, 110.0, 103.0),
-        ("a", 1, 1, 100.0, 106.0, 105.0),
+        ("a", 1, 0, 100.0, 110.0, 101.0),
+        ("a", 1, 1, 100.0, 106.0, 107.0),
         ("a", 1, 2, 100.0, 110.0, 99.0),
         ("a", 1, 3, 100.0, 110.0, 103.0),
         ("b", 1, 0, 110.0, 100.0, 120.0),
@@ -31,8 +31,9 @@ def test_differences_are_measured_on_other_copies_than_those_that_are_counted():
     found = Confusion(SCORES)
     rows = found.differences().set_index(["true", "other"])
     assert rows.loc[("a", "b"), "difference"] == 8.0
-    assert rows.loc[("a", "b"), "se"] == pytest.approx(2.0)
+    assert rows.loc[("a", "b"), "sd"] == pytest.approx(np.sqrt(8))
     assert rows.loc[("a", "c"), "difference"] == 4.0
+    assert rows.loc[("a", "c"), "sd"] == pytest.approx(np.sqrt(18))
     assert rows["told_apart"].sum() == 5, "all but a and c where a is true"
     choices = found.choices()
     assert choices["copy"].tolist() == [2, 3] * 3
@@ -74,5 +75,5 @@ def test_simulated_models_are_told_apart():
     assert summary.loc["HarvestCount", "animals_apart"] == 2
     assert summary.loc["HarvestCount", "right_apart"] == 1.0
     assert summary["right"].min() >= 0.75
-    with pytest.raises(ValueError, match="copies is 2 or more"):
+    with pytest.raises(ValueError, match="copies is 4 or more"):
         foraging.confusion([ConstantHazard()], data, copies=1)

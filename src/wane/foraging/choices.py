@@ -24,6 +24,7 @@ from jaxtyping import Array, Float, Int
 from scipy import stats
 
 from wane.exact.representations import lambda_representation
+from wane.foraging.fitting import determined
 from wane.foraging.models import Parameter, Params
 from wane.foraging.newton import minimise, profile_end
 from wane.types import AnyArray, ArrayLike
@@ -195,6 +196,5 @@ def fit_moves(
         rows = [[float(p.value(jnp.asarray(x))) for x in (z[i], *ends[i])] for i, p in enumerate(names)]
     table = pd.DataFrame(rows, columns=["value", "low", "high"])
     table.insert(0, "parameter", [p.name for p in names])
-    closed = np.isfinite(ends)
-    table["identified"] = (closed | np.isfinite([[p.low, p.high] for p in names])).all(1) & closed.any(1)
+    table["identified"] = determined(ends, names)
     return table, -float(best.value)

@@ -20,6 +20,7 @@ determined if its profile is closed on both sides, or on one side with a finite 
 "hessian", if the 95 % interval is less than ±WIDEST on the unbounded scale.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, NamedTuple
@@ -246,17 +247,24 @@ def _intervals(
     else:
         names, rise = tuple(model.parameters(task)), stats.chi2.ppf(level, 1) / 2
         ends = np.asarray(_profiles(model, names, batch, task_arrays(task), best, rise))
-        closed = np.isfinite(ends)
-        fine = closed | np.isfinite([[p.low, p.high] for p in names])
-        identified = fine.all(-1) & closed.any(-1)
+        identified = determined(ends, names)
     return np.where(identified[..., None], ends, np.nan), identified
+
+
+def determined(
+    ends: Float[np.ndarray, "*sets parameters 2"], parameters: Sequence[Parameter]
+) -> Bool[np.ndarray, "*sets parameters"]:
+    """Whether the profile of each parameter is closed on one side at least, and open only at finite ends of a range."""
+    closed = np.isfinite(ends)
+    fine = closed | np.isfinite([[each.low, each.high] for each in parameters])
+    return np.asarray(fine.all(-1) & closed.any(-1))
 
 
 def _at_kink(best: Minimum) -> Bool[np.ndarray, " sets"]:
     """Whether the gradient at the maximum is so far from 0 that the curvature does not describe the maximum."""
     gradient = np.asarray(best.gradient)
     curvature = np.maximum(np.diagonal(np.asarray(best.hessian), axis1=1, axis2=2), 1e-6)
-    return (gradient**2 / curvature / 2 > KINK).any(1)
+    return np.asarray((gradient**2 / curvature / 2 > KINK).any(1))
 
 
 def _inverse(

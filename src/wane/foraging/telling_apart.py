@@ -2,12 +2,14 @@
 
 `confusion` simulates animals from every model and fits all models to each of them: is the right one chosen? The answer
 depends on the animal. A discounter whose discounting is weak behaves like an animal without it, and no data of this
-size can tell. So it is computed which models differ in data like those of each animal, before the choices are counted:
+size can tell. So it is computed which models differ in data like those of each animal, before the choices are counted.
+With d = BIC_j − BIC_i in data that model i made,
 
-    models i and j are told apart where i is true   if   mean over simulated copies of (BIC_j − BIC_i) ≥ 6.
+    i is told apart from j   if   mean of d  ≥  2 · standard deviation of d from one data set to the next.
 
-Kass and Raftery (1995) call a difference of 6 strong evidence. The first half of the copies of each animal measures
-these means, and the second half is counted in the matrix of choices, so that no choice is sorted by its own score.
+If d were normal, i would then be preferred to j in 98 % of such data sets. The first half of the copies of each animal
+measures the mean, and the standard deviation for all animals together. The second half is counted in the matrix of
+choices, so that no choice is sorted by its own score.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,8 +25,8 @@ from wane.foraging.recovery import simulate
 from wane.foraging.visits import PatchVisits
 from wane.types import Real
 
-STRONG = 6.0
-"""The expected difference of AIC or BIC from which on two models are told apart."""
+CLEAR = 2.0
+"""How many standard deviations the mean difference of AIC or BIC must be for models to be told apart."""
 KEYS = ["true", "animal", "copy"]
 
 
@@ -42,10 +44,10 @@ class Confusion:
         return [name for name in self.scores.columns if name not in KEYS]
 
     def differences(self) -> pd.DataFrame:
-        """One row for each true model, animal and other model: the expected difference of the scores, and told_apart.
+        """One row for each true model, animal and other model: difference, sd, told_apart.
 
-        The difference is score of the other model minus score of the true one, averaged over the first half of the
-        copies; `se` is its standard error.
+        `difference` is the score of the other model minus that of the true one, averaged over the first half of the
+        copies. `sd` is its standard deviation between copies of one animal, from all animals.
         """
         rows = self.scores[self.scores["copy"] < self._half()]
         own = rows.melt(KEYS, self.models, "other", "score")
@@ -53,8 +55,9 @@ class Confusion:
         own = own[own["other"] != own["true"]].join(truth, on=KEYS)
         own["difference"] = own["score"] - own["right"]
         grouped = own.groupby(["true", "animal", "other"], sort=False)["difference"]
-        table = grouped.agg(difference="mean", se="sem").reset_index()
-        return table.assign(told_apart=table["difference"] >= STRONG)
+        table = grouped.agg(difference="mean", variance="var").reset_index()
+        table["sd"] = np.sqrt(table.groupby(["true", "other"])["variance"].transform("mean"))
+        return table.drop(columns="variance").assign(told_apart=table["difference"] >= CLEAR * table["sd"])
 
     def choices(self) -> pd.DataFrame:
         """One row for each counted animal: true, animal, copy, chosen, right, alike, apart.
@@ -110,13 +113,13 @@ class Confusion:
         )
 
     def groups(self) -> list[list[str]]:
-        """The models in groups. Two models share one if they are not told apart on average over the animals.
+        """The models in groups. Two models share one if one of them is not told apart from the other in most animals.
 
-        The group is shared if this is so where one of them is true; groups that share a model are joined.
+        Groups that share a model are joined.
         """
-        mean = self.differences().groupby(["true", "other"])["difference"].mean()
+        told = self.differences().groupby(["true", "other"])["told_apart"].mean()
         groups = [[name] for name in self.models]
-        for true, other in mean.index[mean < STRONG]:
+        for true, other in told.index[told < 0.5]:
             joined = [group for group in groups if true in group or other in group]
             merged = [name for name in self.models if any(name in group for group in joined)]
             groups = [group for group in groups if group not in joined] + [merged]
@@ -126,8 +129,8 @@ class Confusion:
         """The matrix of `matrix` with the models of each group taken together. A group weighs its models equally."""
         names = {name: " / ".join(group) for group in self.groups() for name in group}
         order = list(dict.fromkeys(names.values()))
-        columns = self.matrix().T.groupby(names).sum().T
-        return columns.groupby(names).mean().reindex(index=order, columns=order)
+        columns = self.matrix().rename(columns=names).T.groupby(level=0).sum().T
+        return columns.rename(index=names).groupby(level=0).mean().reindex(index=order, columns=order)
 
     def _half(self) -> int:
         """The number of copies that measure differences."""
@@ -147,12 +150,12 @@ def confusion(
     """Simulates animals from every model, fits all models to each, and says which are told apart and chosen.
 
     Every animal of `like` is copied `copies` times with the parameters that were fitted to it, or with `params`, by the
-    names of the models. Raises ValueError for an unknown criterion, and for fewer than two copies.
+    names of the models. Raises ValueError for an unknown criterion, and for fewer than four copies.
     """
     if criterion not in ("aic", "bic"):
         raise ValueError(f'criterion is "aic" or "bic", got {criterion!r}')
-    if copies < 2:
-        raise ValueError(f"copies is 2 or more, because half of them measure which models differ, got {copies}")
+    if copies < 4:
+        raise ValueError(f"copies is 4 or more, because half of them measure which models differ, got {copies}")
     parts = []
     for number, model in enumerate(models):
         own = (params or {}).get(model.name)
