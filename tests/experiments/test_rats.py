@@ -10,7 +10,7 @@ from wane.experiments.foraging.rats import BELIEFS, NAMES, Rats
 
 TOY = Rats(models=("theorem-bias",), starts=1)
 """Settings that take a second, beside what JAX takes to compile."""
-FEW = Rats(models=("theorem", "theorem-bias", "drop-counted"), starts=2)
+FEW = Rats(models=("theorem", "theorem-bias", "drop-counted"), starts=2, thorough=False)
 
 
 @pytest.fixture(scope="module")
@@ -56,6 +56,16 @@ def test_the_figure(tables, tmp_path):
     assert (tmp_path / "figure.png").stat().st_size > 5000
     assert tables["harvests"].columns.tolist()[:4] == ["environment", "kind", "optimal", "observed"]
     assert tables["harvests"]["optimal"].tolist() == [1, 3, 7, 2, 5, 9]
+
+
+@pytest.mark.slow
+def test_blocks_are_held_out_for_each_rat_and_for_all_together():
+    found = find("rats").tables(replace(TOY, blocks=2, last_harvest="forced"))["likelihoods"]
+    assert found["pooled"].tolist() == [False] * 8 + [True]
+    assert (found["held_out"] < found["log_likelihood"]).all(), "what was not fitted is less probable"
+    assert found["decisions"].tolist()[-1] == 19516, "214 visits of the longest kind have no last decision"
+    alone = found[~found["pooled"]]
+    assert found["held_out"].iloc[-1] < alone["held_out"].sum(), "rats differ"
 
 
 def test_settings_that_make_no_sense():

@@ -102,9 +102,53 @@ def test_what_is_not_identified_has_no_interval(data):
         def leaving(self, params, decisions, task):
             return (params["a"] + params["b"]) * jnp.ones(decisions.harvests.shape)
 
-    found = foraging.fit(data, Twice(), starts=1)
-    assert not found.estimates["identified"].any()
-    assert found.estimates[["low", "high"]].isna().all(axis=None)
+    for intervals in ("hessian", "profile"):
+        found = foraging.fit(data, Twice(), starts=1, intervals=intervals)
+        assert not found.estimates["identified"].any()
+        assert found.estimates[["low", "high"]].isna().all(axis=None)
+
+
+@dataclass(frozen=True)
+class Kinked(Model):
+    """Log-odds that rise with `bend` up to 0.6 and fall from there on."""
+
+    kinks = True
+
+    def parameters(self, task):
+        return [Parameter("bend", 0.0, 1.0, 0.5)]
+
+    def leaving(self, params, decisions, task):
+        return -1.5 + jnp.minimum(params["bend"], 1.2 - params["bend"]) * jnp.ones(decisions.harvests.shape)
+
+
+def test_a_maximum_at_a_kink_has_a_profile_and_no_curvature(data):
+    """The log-odds have their largest value, −0.9, at bend = 0.6. The animals leave even more often."""
+    often = foraging.from_stays(data.table.assign(harvests=data.table["harvests"].clip(upper=3)), TASK, patches="fresh")
+    found = foraging.fit(often, Kinked(), intervals="hessian")
+    np.testing.assert_allclose(found.estimates["value"], 0.6, atol=1e-4)
+    assert not found.estimates["identified"].any(), "the curvature on one side of a kink is no interval"
+    own = foraging.fit(often, Kinked()).estimates
+    assert own["identified"].all()
+    assert ((own["low"] < 0.6) & (own["high"] > 0.6)).all()
+    np.testing.assert_allclose(own["low"] + own["high"], 1.2, atol=1e-3, err_msg="the likelihood is symmetric there")
+
+
+def test_a_profile_that_is_open_ends_where_the_range_does(data):
+    @dataclass(frozen=True)
+    class Bound(Model):
+        """The chance is at most 0.05, but the animals leave more often: the maximum is at the end of the range."""
+
+        def parameters(self, task):
+            return [Parameter("chance", 0.0, 0.05, 0.02)]
+
+        def leaving(self, params, decisions, task):
+            logit = jnp.log(params["chance"]) - jnp.log1p(-params["chance"])
+            return logit * jnp.ones(decisions.harvests.shape)
+
+    found = foraging.fit(data, Bound(), intervals="profile").estimates
+    assert found["identified"].all()
+    assert (found["high"] == 0.05).all()
+    assert found["low"].between(0.03, 0.05, inclusive="neither").all()
 
 
 @pytest.mark.parametrize(
@@ -170,13 +214,6 @@ def test_parameters_are_found_again(data):
     assert table["fits"].tolist() == [60, 60]
     assert table["coverage"].between(0.85, 1.0).all()
     assert table["identified"].tolist() == [1.0, 1.0]
-
-
-@pytest.mark.fuzz
-def test_models_are_told_apart(data):
-    matrix = foraging.confusion([ConstantHazard(), HarvestCount()], data, copies=4)
-    assert np.diag(matrix).min() >= 0.9
-    np.testing.assert_allclose(matrix.sum(axis=1), 1.0)
 
 
 def test_simulated_animals_follow_the_model(data):

@@ -26,6 +26,7 @@ PARAMS = {
     "exponential": {"slope": 0.19, "rate": 0.12},
     "hyperbolic": {"slope": 1.3, "k": 2.0},
     "quasi-hyperbolic": {"slope": 0.09, "beta": 0.6, "rate": 0.04},
+    "two-exponential": {"slope": 0.1, "weight": 0.6, "slow": 0.002, "faster": 0.15},
     "drop-told": {"slope": 0.02, "drop": 5.0},
     "drop-counted": {"slope": 0.03, "drop": 3.0},
     "lambda-told": {"slope": 0.03, "lam": 0.85},
@@ -88,6 +89,8 @@ def logit_by_hand(name, p, environment, kind, n):
     if name == "hyperbolic":
         points, weights = np.polynomial.laguerre.laggauss(24)
         rates = p["k"] * points
+    elif name == "two-exponential":
+        rates, weights = [p["slow"] + p["faster"], p["slow"]], [p["weight"], 1 - p["weight"]]
     else:
         rates, weights = [p.get("rate", 0.0)], [p.get("beta", 1.0)]
     worth = sum(w * staying(future, best_rate(truth, away, s), away, s) for w, s in zip(weights, rates, strict=True))
@@ -146,6 +149,18 @@ def test_a_learning_model_says_the_same_step_by_step():
     params = {name: jnp.asarray(value) for name, value in PARAMS["learned-average"].items()}
     slow = jax.jit(lambda p: foraging.LearningModel.leaving(model, p, one, task))(params)
     np.testing.assert_allclose(jax.jit(lambda p: model.leaving(p, one, task))(params), slow, rtol=1e-10)
+
+
+def test_quasi_hyperbolic_discounting_is_the_limit_of_two_exponential_systems():
+    """A system with a large rate q values the next harvest at e^(−qh) of what it pays, and nothing after it.
+
+    Scaled by e^(qh), its preference is that of the impatient planner of `QuasiHyperbolic`.
+    """
+    data = foraging.rats()
+    (decisions, _), task = prepare(data, False), task_arrays(data.task)
+    model = foraging.Planner("exponential")
+    quick = jax.jit(lambda rate: model.leaving({"slope": 1.0, "rate": rate}, decisions, task))(2.0)
+    np.testing.assert_allclose(-np.exp(2.0 * H) * quick, decisions.next_reward, atol=1e-6)
 
 
 def test_parameters_go_to_the_unbounded_scale_and_back():

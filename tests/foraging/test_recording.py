@@ -1,5 +1,6 @@
 """Events and tracks: steps, visits, and notes on what was filled in."""
 
+import datetime
 import time
 
 import numpy as np
@@ -191,3 +192,29 @@ def test_pynapple_objects_are_read():
     prey = nap.Ts(t=PREY["time"].to_numpy()[:7])
     found = foraging.from_events(epochs, prey, step=0.5, arrival="start", departure="end")
     assert found.visits["reward"].tolist() == [4.0, 2.0]
+    amounts = nap.Tsd(t=PREY["time"].to_numpy()[:7], d=np.full(7, 0.5))
+    found = foraging.from_events(epochs, amounts, step=0.5, arrival="start", departure="end", amount="value")
+    assert found.visits["reward"].tolist() == [2.0, 1.0]
+
+
+def test_nwb_files_are_read_by_pynapple(tmp_path):
+    nap, pynwb = pytest.importorskip("pynapple"), pytest.importorskip("pynwb")
+    t, x, y = walk(np.random.default_rng(0))
+    file = pynwb.NWBFile("a session", "1", datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC))
+    series = pynwb.behavior.SpatialSeries(
+        name="position", data=np.column_stack([x, y]), reference_frame="box", timestamps=np.sort(t)
+    )
+    file.create_processing_module("behavior", "tracking").add(pynwb.behavior.Position(spatial_series=series))
+    visits = pynwb.epoch.TimeIntervals(name="visits", description="stays in patches")
+    visits.add_column("patch", "the label of the patch")
+    for start, stop, patch in ((1.0, 5.0, "oak"), (7.0, 8.5, "elm")):
+        visits.add_row(start_time=start, stop_time=stop, patch=patch)
+    file.add_time_intervals(visits)
+    with pynwb.NWBHDF5IO(tmp_path / "session.nwb", "w") as out:
+        out.write(file)
+    loaded = nap.load_file(str(tmp_path / "session.nwb"))
+    track = foraging.from_track(loaded["position"], "x", "y", patches=PATCHES, step=0.1)
+    assert track.visits["patch"].tolist() == ["oak", "elm"]
+    events = foraging.from_events(loaded["visits"], PREY, step=0.5, arrival="start", departure="end")
+    loaded.close()
+    assert events.visits["patch"].tolist() == ["oak", "elm"]

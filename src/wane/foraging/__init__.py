@@ -22,14 +22,15 @@ if TYPE_CHECKING:
         long_run_rate,
         optimal_harvests,
     )
-    from wane.foraging.choices import MapModel, Moves, fit_moves, read_moves
+    from wane.foraging.choices import MapChooser, MapModel, Moves, fit_moves, read_moves
     from wane.foraging.comparison import Comparison, compare, cross_validate, leaving_chances
     from wane.foraging.difference import leaving_difference, summarise
-    from wane.foraging.discounting import Discount, Exponential, HyperbolicDiscount, QuasiHyperbolic
+    from wane.foraging.discounting import Discount, Exponential, HyperbolicDiscount, QuasiHyperbolic, TwoExponentials
     from wane.foraging.empirical import empirical_kernel, empirical_policy
     from wane.foraging.example import rats, rats_task
     from wane.foraging.fitting import Fit, fit
     from wane.foraging.leaving import bouts, leaving_times
+    from wane.foraging.map_planner import MapPlanner
     from wane.foraging.models import (
         ConstantHazard,
         HarvestCount,
@@ -47,8 +48,9 @@ if TYPE_CHECKING:
     from wane.foraging.patch_curves import DepletionFit, compare_depletions, fit_depletion
     from wane.foraging.planners import Belief, CurveBelief, LinearDrop, Planner
     from wane.foraging.recording import Recording, from_events, join
-    from wane.foraging.recovery import Recovery, confusion, recover, simulate
+    from wane.foraging.recovery import Recovery, recover, simulate
     from wane.foraging.task import Task
+    from wane.foraging.telling_apart import Confusion, confusion
     from wane.foraging.track import Circle, from_track
     from wane.foraging.trajectory import check_table, read_csv, table_from_rollout
     from wane.foraging.visits import PatchVisits, from_stays
@@ -58,6 +60,7 @@ __all__ = [
     "Belief",
     "Circle",
     "Comparison",
+    "Confusion",
     "ConstantHazard",
     "CurveBelief",
     "DepletionFit",
@@ -69,7 +72,9 @@ __all__ = [
     "LearnedAverage",
     "LearningModel",
     "LinearDrop",
+    "MapChooser",
     "MapModel",
+    "MapPlanner",
     "MarginalValue",
     "Model",
     "Moves",
@@ -81,6 +86,7 @@ __all__ = [
     "Recovery",
     "RewardThreshold",
     "Task",
+    "TwoExponentials",
     "bouts",
     "check_table",
     "compare",

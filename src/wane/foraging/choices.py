@@ -7,8 +7,10 @@ An animal in state s of a world with known sites chooses action a with probabili
 
 Φ^π of a state is the closed form of `wane.lambda_representation`, and gradients in λ̂ and γ go through it. r_j is what
 the animal takes to remain at site j: with sees="remaining" the truth, with sees="count" r̄_j λ̂ⁿ after its n visits.
+An animal that plans exactly instead of composing policies is `wane.foraging.map_planner.MapPlanner`.
 """
 
+import abc
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -22,8 +24,9 @@ from jaxtyping import Array, Float, Int
 from scipy import stats
 
 from wane.exact.representations import lambda_representation
-from wane.foraging.models import Parameter
-from wane.foraging.newton import LARGEST, minimise, profile_end
+from wane.foraging.fitting import determined
+from wane.foraging.models import Parameter, Params
+from wane.foraging.newton import minimise, profile_end
 from wane.types import AnyArray, ArrayLike
 from wane.worlds.world import World
 
@@ -39,19 +42,55 @@ class Moves(NamedTuple):
     """What truly remained of each reward."""
 
 
+class MapChooser(abc.ABC):
+    """What a model of moves on a map must say: `MapModel`, `MapPlanner`, or one of your own, a frozen dataclass."""
+
+    needs_policies: bool = False
+    """Whether the model composes policies."""
+
+    @abc.abstractmethod
+    def parameters(self, world: World) -> list[Parameter]:
+        """The parameters, one of which is the `slope` of the softmax."""
+
+    @abc.abstractmethod
+    def values(
+        self, world: World, policies: Sequence[Any], params: Params, moves: Moves
+    ) -> Float[Array, "steps actions"]:
+        """What each action is worth to the animal at every move."""
+
+    def check(self, world: World, params: Params, moves: Moves) -> None:  # noqa: B027
+        """Warns if the values are not precise at these parameters. A closed form always is, so this does nothing."""
+
+
+def map_parameters(world: World, fit_discount: bool, most_discount: float = 1.0) -> list[Parameter]:
+    """λ̂, the slope, and perhaps γ."""
+    size = float(np.abs(np.asarray(world.rewards)).max())
+    found = [Parameter("lam", 0.0, 1.0, 0.5), Parameter("slope", 0.0, np.inf, 2.0 / size)]
+    return found + [Parameter("discount", 0.0, most_discount, 0.9 * most_discount)] * fit_discount
+
+
 @dataclass(frozen=True)
-class MapModel:
+class MapModel(MapChooser):
     """Softmax over Q of the λ representation."""
 
     sees: Literal["remaining", "count"] = "remaining"
     fit_discount: bool = False
     """Whether γ is fitted; otherwise it is the world's."""
+    needs_policies = True
 
     def parameters(self, world: World) -> list[Parameter]:
         """λ̂, the slope, and perhaps γ."""
-        size = float(np.abs(np.asarray(world.rewards)).max())
-        found = [Parameter("lam", 0.0, 1.0, 0.5), Parameter("slope", 0.0, np.inf, 2.0 / size)]
-        return found + [Parameter("discount", 0.0, 1.0, 0.9)] * self.fit_discount
+        return map_parameters(world, self.fit_discount)
+
+    def values(
+        self, world: World, policies: Sequence[Any], params: Params, moves: Moves
+    ) -> Float[Array, "steps actions"]:
+        """Q at every move, the largest over the policies."""
+        lam, discount = params["lam"], params.get("discount", world.discount)
+        phi = action_values(world, policies, lam, discount)
+        imagined = jnp.asarray(world.rewards) * jnp.power(lam, jnp.asarray(moves.visits))
+        reward = jnp.asarray(moves.remaining) if self.sees == "remaining" else imagined
+        return jnp.max(jnp.einsum("ptaj,tj->pta", phi[:, jnp.asarray(moves.state)], reward), 0)
 
 
 def read_moves(world: World, cells: Sequence[ArrayLike], actions: Sequence[ArrayLike]) -> Moves:
@@ -85,7 +124,7 @@ def action_values(
     world: World, policies: Sequence[Any], lam: Any, discount: Any
 ) -> Float[Array, "policies states actions sites"]:
     """Φ^π(s, a, j) of every policy for a believed λ̂, as JAX arrays that can be differentiated."""
-    steps = jnp.asarray(_dense(world))
+    steps = jnp.asarray(transitions(world))
     at_site = (jnp.arange(world.n_states)[:, None] == jnp.asarray(world.sites)).astype(steps.dtype)
     found = []
     for policy in policies:
@@ -101,29 +140,22 @@ def _as_array(kernel: Any) -> np.ndarray:
     return np.asarray(kernel.toarray() if hasattr(kernel, "toarray") else kernel, float)
 
 
-def _dense(world: World) -> Float[np.ndarray, "states actions states"]:
+def transitions(world: World) -> Float[np.ndarray, "states actions states"]:
     """p(s' | s, a) as one array."""
     each = [_as_array(world.mdp.under(np.full(world.n_states, action))) for action in range(world.n_actions)]
     return np.stack(each, 1)
 
 
-def log_probability(
-    world: World, policies: Sequence[Any], model: MapModel, params: dict[str, Any], moves: Moves
-) -> Array:
+def log_probability(world: World, policies: Sequence[Any], model: MapChooser, params: Params, moves: Moves) -> Array:
     """The logarithm of the probability of all moves."""
-    lam, discount = params["lam"], params.get("discount", world.discount)
-    phi = action_values(world, policies, lam, discount)
-    imagined = jnp.asarray(world.rewards) * jnp.power(lam, jnp.asarray(moves.visits))
-    reward = jnp.asarray(moves.remaining) if model.sees == "remaining" else imagined
-    q = jnp.max(jnp.einsum("ptaj,tj->pta", phi[:, jnp.asarray(moves.state)], reward), 0)
-    chosen = jax.nn.log_softmax(params["slope"] * q)
+    chosen = jax.nn.log_softmax(params["slope"] * model.values(world, policies, params, moves))
     return jnp.sum(jnp.take_along_axis(chosen, jnp.asarray(moves.action)[:, None], 1))
 
 
 def fit_moves(
     world: World,
     moves: Moves,
-    model: MapModel | None = None,
+    model: MapChooser | None = None,
     *,
     policies: Sequence[Any] | None = None,
     starts: int = 5,
@@ -131,12 +163,12 @@ def fit_moves(
 ) -> tuple[pd.DataFrame, float]:
     """The estimates with profile intervals, and the log-likelihood.
 
-    `policies` are the behaviours that the animal composes; by default the world's own. Raises ValueError if there are
-    no moves or no policies.
+    `model` is a `MapModel` (the default) or a `MapPlanner`. `policies` are the behaviours that the animal composes; by
+    default the world's own. Raises ValueError if there are no moves, or no policies to compose.
     """
     model = MapModel() if model is None else model
     chosen: Any = world.policies if policies is None else policies
-    if len(chosen) == 0 or len(moves.state) == 0:
+    if len(moves.state) == 0 or (model.needs_policies and len(chosen) == 0):
         raise ValueError(
             "there are no moves, or there is no policy to compose: name some, or take a world with its own"
         )
@@ -160,8 +192,9 @@ def fit_moves(
         draws[0] = 0.0
         best, ends = jax.jit(solve)(centre + jnp.asarray(draws))
         z, ends = np.asarray(best.z), np.asarray(ends)
+        model.check(world, {p.name: p.value(jnp.asarray(z[i])) for i, p in enumerate(names)}, moves)
         rows = [[float(p.value(jnp.asarray(x))) for x in (z[i], *ends[i])] for i, p in enumerate(names)]
     table = pd.DataFrame(rows, columns=["value", "low", "high"])
     table.insert(0, "parameter", [p.name for p in names])
-    table["identified"] = np.isfinite(ends).all(1) & (np.abs(z) < LARGEST - 1e-6)
+    table["identified"] = determined(ends, names)
     return table, -float(best.value)

@@ -18,7 +18,7 @@ import pandas as pd
 from jaxtyping import Array, Float
 
 from wane.foraging.decisions import Counts, Decisions, TaskArrays, expand, prepare, task_arrays
-from wane.foraging.fitting import Batch, Fit, batch_axes, fit, objective
+from wane.foraging.fitting import Batch, Fit, batch_axes, fit_all, objective
 from wane.foraging.models import Model, Parameter
 from wane.foraging.newton import minimise
 from wane.foraging.visits import PatchVisits
@@ -60,7 +60,7 @@ def compare(
         raise ValueError(
             f"blocks is 0, or between 2 and {fewest}, the visits of one animal and environment, got {blocks}"
         )
-    fits = {model.name: fit(data, model, pooled=pooled, starts=starts, seed=seed) for model in models}
+    fits = dict(zip(names, fit_all(data, models, pooled=pooled, starts=starts, seed=seed), strict=True))
     rows = [_by_subject(found, cross_validate(found, blocks) if blocks else None) for found in fits.values()]
     by_subject = pd.concat(rows, ignore_index=True)
     return Comparison(_summarise(by_subject, fits), by_subject.drop(columns="units"), fits)

@@ -19,6 +19,10 @@ from wane.foraging.task import Task
 from wane.foraging.visits import PatchVisits
 from wane.types import AnyArray, Scalar
 
+PADDED = 32
+"""Numbers of distinct decisions are filled up to a multiple of this, so that data sets of nearly the same size use the
+same compiled program."""
+
 
 class TaskArrays(eqx.Module):
     """A task as arrays, as models see it."""
@@ -118,18 +122,24 @@ def _distinct(rows: pd.DataFrame, blocks: int) -> Prepared:
     names = list(Decisions._fields)
     grouped = rows.groupby(names, sort=True)
     cell, subjects = grouped.ngroup().to_numpy(), int(rows["subject"].max()) + 1
-    distinct = rows.iloc[np.unique(cell, return_index=True)[1]]
+    distinct = rows.iloc[_fill_up(np.unique(cell, return_index=True)[1], PADDED)]
     place = (rows["subject"].to_numpy() * blocks + rows["block"].to_numpy()) * len(distinct) + cell
     shape = subjects, blocks, len(distinct)
     counted = [np.bincount(place, rows[name], int(np.prod(shape))).reshape(shape) for name in Counts._fields]
     return Prepared(Decisions(*(jnp.asarray(distinct[name].to_numpy()) for name in names)), Counts(*counted))
 
 
+def _fill_up(numbers: Int[np.ndarray, " rows"], multiple: int) -> Int[np.ndarray, " filled"]:
+    """The numbers, with the last one repeated until there are a multiple of so many. Repeats are never counted."""
+    return np.pad(numbers, (0, -len(numbers) % multiple), mode="edge")
+
+
 def _in_order(rows: pd.DataFrame, blocks: int) -> Prepared:
     """All decisions of each subject in order, filled up with decisions that were never made."""
     subject = rows["subject"].to_numpy()
     place = rows.groupby("subject").cumcount().to_numpy()
-    shape = int(subject.max()) + 1, int(place.max()) + 1
+    most = int(place.max()) + 1
+    shape = int(subject.max()) + 1, most + -most % (8 * PADDED)
 
     def spread(values: Any) -> np.ndarray:
         table = np.zeros(shape, np.asarray(values).dtype)
@@ -142,5 +152,8 @@ def _in_order(rows: pd.DataFrame, blocks: int) -> Prepared:
 
 
 def log_likelihood(logits: Float[Array, "*axes"], counts: Counts) -> Float[Array, ""]:
-    """Σ stays · log(1 − p) + leaves · log p, where p is the probability of leaving with these log-odds."""
-    return jnp.sum(counts.stays * jax.nn.log_sigmoid(-logits) + counts.leaves * jax.nn.log_sigmoid(logits))
+    """Σ stays · log(1 − p) + leaves · log p, where p is the probability of leaving with these log-odds.
+
+    With x the log-odds, log p = x − log(1 + eˣ) and log(1 − p) = −log(1 + eˣ), so one logarithm serves both.
+    """
+    return jnp.sum(counts.leaves * logits - (counts.stays + counts.leaves) * jax.nn.softplus(logits))

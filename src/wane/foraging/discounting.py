@@ -2,12 +2,20 @@
 
     Exponential(s)                e^(−st)
     HyperbolicDiscount(k)         1 / (1 + kt)  =  ∫₀^∞ e^(−x) e^(−kxt) dx
+    TwoExponentials(ω, q, s)      ω e^(−qt) + (1 − ω) e^(−st)
     QuasiHyperbolic(β, s)         β e^(−st), but the next harvest counts (1 − β) more, without discount
 
 A hyperbolic forager changes its mind as time goes by, and the sum of all its future rewards is infinite. Both are
 avoided as Kurth-Nelson and Redish (2009) do it: the forager is a population of exponential planners, each of which
-solves the task with its own rate, and their preferences are averaged. Quasi-hyperbolic discounting, with which Kane et
-al. (2019) explain the rats, is a planner of weight β and one of weight 1 − β that counts nothing but the next harvest.
+solves the task with its own rate, and their preferences are averaged.
+
+Kane et al. (2019) explain the rats by quasi-hyperbolic discounting "with separate components for short- and long-term
+rewards". There are two forms of it. `TwoExponentials` is that of McClure et al. (2007) for continuous time: a steep
+system with the rate q and a shallow one with the rate s. `QuasiHyperbolic` is Laibson's (1997), in which everything
+beyond the next harvest is multiplied by β: the steep system then is a planner of weight 1 − β that counts nothing but
+the next harvest, and does not discount that one. The next harvest in all is worth 1 − β + β e^(−sh) of what it pays.
+The experiment `rats` and the model "quasi-hyperbolic" take the second form, which has one parameter less. Kane et al.
+fit their model to several tasks of the same rats at once; here there is one task, so the parameters need not agree.
 Rates are per unit of time of the task.
 """
 
@@ -63,6 +71,23 @@ class HyperbolicDiscount(Discount):
 
     def planners(self) -> tuple[Planners, Planners]:
         return _WEIGHTS, self.k * _POINTS
+
+
+@dataclass(frozen=True)
+class TwoExponentials(Discount):
+    """weight · e^(−fast · t) + (1 − weight) · e^(−slow · t), as McClure et al. (2007) have it."""
+
+    weight: Scalar
+    fast: Scalar
+    slow: Scalar = 0.0
+
+    def __post_init__(self) -> None:
+        check_range("TwoExponentials(weight)", self.weight, 0, 1, "the weight of the fast system")
+        check_range("TwoExponentials(fast)", self.fast, 0, np.inf, "a rate per unit of time")
+        check_range("TwoExponentials(slow)", self.slow, 0, np.inf, "a rate per unit of time")
+
+    def planners(self) -> tuple[Planners, Planners]:
+        return [self.weight, 1 - self.weight], [self.fast, self.slow]
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,19 @@
 Intervals are found on the unbounded scale on which the search works (logarithms of positive parameters, log-odds of
 probabilities) and mapped back, so that they stay within the range of a parameter. "hessian" takes the curvature at the
 maximum; "profile" goes out from the maximum, with all other parameters fitted again, until the log-likelihood has
-fallen by χ²/2. A parameter that the data do not determine has no interval: `identified` is false, and its ends are NaN.
+fallen by χ²/2. A profile that never falls so far before a finite end of the range ends there: a drop between 0 and 0.9.
+
+Planners have kinks: where the best number of harvests changes with a parameter, the log-likelihood bends, and its
+maximum is often exactly there. The curvature on one side then says nothing about the other. So models with kinks get
+profiles unless asked otherwise, and "hessian" gives no interval where the maximum is at a kink (the gradient is not 0).
+
+A parameter that the data do not determine has no interval: `identified` is false, and its ends are NaN. It is
+determined if its profile is closed on both sides, or on one side with a finite end of the range on the other; for
+"hessian", if the 95 % interval is less than ±WIDEST on the unbounded scale.
 """
 
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, NamedTuple
@@ -20,7 +30,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pandas as pd
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 from scipy import stats
 
 from wane.foraging.decisions import Counts, Decisions, Prepared, TaskArrays, prepare, task_arrays
@@ -33,6 +43,10 @@ WIDEST = 8.0
 """The half-width of a 95 % interval on the unbounded scale above which a parameter counts as not identified."""
 DRAWS_A_START = 16
 """The likelihood is computed at so many random places for each search; the searches start from the best ones."""
+KINK = 1e-4
+"""The maximum is at a kink if Newton's method expects to gain more than this in log-likelihood, and does not."""
+Intervals = Literal["hessian", "profile", "none"] | None
+"""How intervals are found; None takes profiles for models with kinks, and the curvature for others."""
 EVERYONE = "all"
 """The subject of a pooled fit."""
 
@@ -84,15 +98,17 @@ def fit(
     pooled: bool = False,
     starts: int = 4,
     seed: int = 0,
-    intervals: Literal["hessian", "profile", "none"] = "hessian",
+    intervals: Intervals = None,
     level: float = 0.95,
 ) -> Fit:
     """The parameters under which the visits are most likely, with intervals.
 
     With `pooled` all animals share the parameters (those that learn still begin anew with each animal), otherwise each
-    has its own. Raises ValueError if there is too little data, or if the model cannot be used with it.
+    has its own. `intervals` are "hessian", "profile" or "none"; None takes profiles for models with kinks and the
+    curvature for others. Raises ValueError if there is too little data, or if the model cannot be used with it.
     """
     check_fittable(data, model)
+    intervals = ("profile" if model.kinks else "hessian") if intervals is None else intervals
     if intervals not in ("hessian", "profile", "none"):
         raise ValueError(f'intervals is "hessian", "profile" or "none", got {intervals!r}')
     if not 0 < level < 1:
@@ -110,6 +126,15 @@ def fit(
         agree=agree
     )
     return Fit(model, data, pooled, estimates, likelihoods, np.asarray(best.z))
+
+
+def fit_all(data: PatchVisits, models: Sequence[Model], **settings: Any) -> list[Fit]:
+    """Fits several models, two at a time: most of the time goes into compiling, which keeps one core busy.
+
+    The settings are those of `fit`, and so are the errors.
+    """
+    with ThreadPoolExecutor(2) as pool:
+        return list(pool.map(lambda model: fit(data, model, **settings), models))
 
 
 def check_fittable(data: PatchVisits, model: Model) -> None:
@@ -228,11 +253,28 @@ def _intervals(
     if how == "none":
         return np.full((*z.shape, 2), np.nan), identified
     if how == "hessian":
-        ends = np.stack([z - half, z + half], -1)
-        return np.where(identified[..., None], ends, np.nan), identified
-    rise = stats.chi2.ppf(level, 1) / 2
-    ends = np.asarray(_profiles(model, tuple(model.parameters(task)), batch, task_arrays(task), best, rise))
-    return ends, np.isfinite(ends).all(-1) & (np.abs(z) < LARGEST - 1e-6)
+        ends, identified = np.stack([z - half, z + half], -1), identified & ~_at_kink(best)[:, None]
+    else:
+        names, rise = tuple(model.parameters(task)), stats.chi2.ppf(level, 1) / 2
+        ends = np.asarray(_profiles(model, names, batch, task_arrays(task), best, rise))
+        identified = determined(ends, names)
+    return np.where(identified[..., None], ends, np.nan), identified
+
+
+def determined(
+    ends: Float[np.ndarray, "*sets parameters 2"], parameters: Sequence[Parameter]
+) -> Bool[np.ndarray, "*sets parameters"]:
+    """Whether the profile of each parameter is closed on one side at least, and open only at finite ends of a range."""
+    closed = np.isfinite(ends)
+    fine = closed | np.isfinite([[each.low, each.high] for each in parameters])
+    return np.asarray(fine.all(-1) & closed.any(-1))
+
+
+def _at_kink(best: Minimum) -> Bool[np.ndarray, " sets"]:
+    """Whether the gradient at the maximum is so far from 0 that the curvature does not describe the maximum."""
+    gradient = np.asarray(best.gradient)
+    curvature = np.maximum(np.diagonal(np.asarray(best.hessian), axis1=1, axis2=2), 1e-6)
+    return np.asarray((gradient**2 / curvature / 2 > KINK).any(1))
 
 
 def _inverse(

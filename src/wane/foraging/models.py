@@ -63,6 +63,8 @@ class Model(abc.ABC):
 
     needs_fresh_patches: bool = False
     """Whether the model solves the task, which is possible only if every visit finds a fresh patch."""
+    kinks: bool = False
+    """Whether the log-likelihood may bend sharply, as where the best number of harvests changes with a parameter."""
     learns: bool = False
     """Whether an answer depends on earlier visits."""
 

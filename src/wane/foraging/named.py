@@ -16,6 +16,7 @@ NAMED: dict[str, Model] = {
     "exponential": Planner("exponential"),
     "hyperbolic": Planner("hyperbolic"),
     "quasi-hyperbolic": Planner("quasi-hyperbolic"),
+    "two-exponential": Planner("two-exponential"),
     "drop-told": Planner(belief=LinearDrop()),
     "drop-counted": Planner(belief=LinearDrop(), sees="count"),
     "lambda-told": Planner(belief=CurveBelief(Geometric)),

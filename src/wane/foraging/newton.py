@@ -15,6 +15,8 @@ from jaxtyping import Array, Bool, Float, Int
 LARGEST = 20.0
 """The largest size of an unbounded number: e²⁰ is 5 · 10⁸."""
 LONGEST_STEP = 2.0
+PRECISION = 5e-4
+"""How precisely the ends of profiles are found, as a fraction of the width of the interval."""
 Objective = Callable[[Float[Array, " parameters"]], Any]
 
 
@@ -34,6 +36,24 @@ class _Search(NamedTuple):
     done: Bool[Array, ""]
 
 
+class _Bracket(NamedTuple):
+    """The distances between which a profile ends."""
+
+    low: Float[Array, ""]
+    high: Float[Array, ""]
+    below: Float[Array, ""]
+    """How far above its end the profile is at `low`, a number below 0."""
+    above: Float[Array, ""]
+    """The same at `high`. It is below 0 as long as no distance beyond the end was tried."""
+    last: Float[Array, ""]
+    """The distance that was tried last."""
+    miss: Float[Array, ""]
+    """How far above its end the profile is there."""
+    guess: Float[Array, " parameters"]
+    """The other parameters at the lower distance."""
+    steps: Int[Array, ""]
+
+
 def minimise(
     objective: Objective,
     start: Float[Array, " parameters"],
@@ -44,8 +64,7 @@ def minimise(
     mask = jnp.ones(start.shape, start.dtype) if free is None else free.astype(start.dtype)
 
     def measure(z: Any, steps: Any) -> Minimum:
-        value, gradient = jax.value_and_grad(objective)(z)
-        hessian = jax.jacfwd(jax.grad(objective))(z)
+        hessian, (value, gradient) = jax.jacfwd(_slope(objective), has_aux=True)(z)
         hessian = hessian * mask[:, None] * mask + jnp.diag(1 - mask)
         return Minimum(z, value, gradient * mask, hessian, steps)
 
@@ -57,15 +76,35 @@ def minimise(
         z = jnp.clip(found.z + move, -LARGEST, LARGEST)
         new = measure(z, found.steps + 1)
         fine = jnp.isfinite(new.value) & jnp.all(jnp.isfinite(new.hessian)) & (new.value <= found.value)
-        gain = found.value - new.value
-        ended = (fine & (gain < 1e-10 * (1 + jnp.abs(new.value))) & (damping < 1e-3)) | (damping > 1e12)
+        expected = -jnp.sum(found.gradient * move)
+        # A step that promised almost nothing ends the search. At a kink every step is taken back, and the promise of
+        # ever shorter steps is all that remains.
+        ended = (expected < jnp.where(fine, 1e-9, 1e-5)) & (found.steps > 0)
         kept = jax.tree_util.tree_map(lambda a, b: jnp.where(fine, a, b), new, found)
         kept = kept._replace(steps=new.steps)
-        return _Search(kept, jnp.where(fine, damping / 8, 10 * damping + 1e-3), ended | (kept.steps >= most_steps))
+        ended = ended | (kept.steps > most_steps) | ~jnp.isfinite(kept.value)
+        return _Search(kept, jnp.where(fine, damping / 8, 10 * damping + 1e-3), ended)
 
-    first = measure(jnp.clip(start, -LARGEST, LARGEST), jnp.zeros((), jnp.int32))
-    search = _Search(first, jnp.ones((), start.dtype), ~jnp.isfinite(first.value))
+    # The first step moves nowhere and measures the start, so that the objective is compiled once, inside the loop.
+    nowhere = Minimum(
+        jnp.clip(start, -LARGEST, LARGEST),
+        jnp.full((), jnp.inf, start.dtype),
+        jnp.zeros_like(start),
+        jnp.eye(len(start), dtype=start.dtype),
+        jnp.zeros((), jnp.int32),
+    )
+    search = _Search(nowhere, jnp.full((), 8.0, start.dtype), jnp.zeros((), bool))
     return jax.lax.while_loop(lambda s: ~s.done, step, search).found
+
+
+def _slope(objective: Objective) -> Callable[[Array], tuple[Array, tuple[Array, Array]]]:
+    """The gradient, whose derivative is the Hessian, and beside it the value and the gradient as they are."""
+
+    def slope(z: Array) -> tuple[Array, tuple[Array, Array]]:
+        value, gradient = jax.value_and_grad(objective)(z)
+        return gradient, (value, gradient)
+
+    return slope
 
 
 def profile_end(
@@ -76,31 +115,43 @@ def profile_end(
     Returns the end as an unbounded number, ±∞ if the minimum never rises so far.
     """
     free = jnp.arange(len(best.z)) != index
+    target = jnp.sqrt(rise)
 
     def excess(distance: Any, guess: Any) -> tuple[Any, Any]:
         start = jnp.where(free, guess, best.z + direction * distance)
-        found = minimise(objective, start, free, 40)
-        return found.value - best.value - rise, found.z
+        found = minimise(objective, start, free, 15)
+        # The root of the rise is nearly a straight line in the distance, which makes the search for its end short.
+        return jnp.sqrt(jnp.maximum(found.value - best.value, 0.0)) - target, found.z
 
     width = jnp.sqrt(2 * rise / jnp.maximum(best.hessian[index, index], 1e-6))
     room = LARGEST - direction * best.z[index]
 
-    def widen(_: Any, state: Any) -> Any:
-        low, high, guess = state
-        above, z = excess(high, guess)
-        inside = above < 0
-        wider = jnp.minimum(2 * high, room)
-        return jnp.where(inside, high, low), jnp.where(inside, wider, high), jnp.where(inside, z, guess)
+    def step(state: _Bracket) -> _Bracket:
+        bracketed = state.above >= 0
+        share = jnp.clip(state.below / (state.below - state.above), 0.02, 0.98)
+        # Every third step halves the bracket, in case the rise bends so much that straight lines mislead.
+        share = jnp.where(state.steps % 3 == 2, 0.5, share)
+        distance = jnp.where(bracketed, state.low + (state.high - state.low) * share, state.high)
+        value, z = excess(distance, state.guess)
+        inside = value < 0
+        beyond = jnp.where(bracketed, state.high, jnp.minimum(2 * state.high, room))
+        return _Bracket(
+            low=jnp.where(inside, distance, state.low),
+            high=jnp.where(inside, beyond, distance),
+            below=jnp.where(inside, value, state.below),
+            above=jnp.where(inside & bracketed, state.above, value),
+            last=distance,
+            miss=value,
+            guess=jnp.where(inside, z, state.guess),
+            steps=state.steps + 1,
+        )
+
+    def goes_on(state: _Bracket) -> Any:
+        wide = (jnp.abs(state.miss) > PRECISION * target) & (state.high - state.low > PRECISION * state.high)
+        wide = wide & (state.steps < 30)
+        return jnp.where(state.above < 0, (state.low < room) & (state.steps < 14), wide)
 
     zero = jnp.zeros((), best.z.dtype)
-    low, high, guess = jax.lax.fori_loop(0, 8, widen, (zero, jnp.minimum(width, room), best.z))
-
-    def halve(_: Any, state: Any) -> Any:
-        low, high, guess = state
-        middle = (low + high) / 2
-        above, z = excess(middle, guess)
-        return jnp.where(above < 0, middle, low), jnp.where(above < 0, high, middle), jnp.where(above < 0, z, guess)
-
-    low, high, _ = jax.lax.fori_loop(0, 20, halve, (low, high, guess))
-    never = low >= room - 1e-4
-    return jnp.where(never, direction * jnp.inf, best.z[index] + direction * (low + high) / 2)
+    state = _Bracket(zero, jnp.minimum(width, room), -target, -target, zero, -target, best.z, jnp.zeros((), jnp.int32))
+    state = jax.lax.while_loop(goes_on, step, state)
+    return jnp.where(state.above < 0, direction * jnp.inf, best.z[index] + direction * state.last)

@@ -25,19 +25,20 @@ import numpy as np
 
 from wane.depletion import Diminishing
 from wane.foraging.decisions import Decisions, TaskArrays
-from wane.foraging.discounting import Discount, Exponential, HyperbolicDiscount, QuasiHyperbolic
+from wane.foraging.discounting import Discount, Exponential, HyperbolicDiscount, QuasiHyperbolic, TwoExponentials
 from wane.foraging.models import Logits, Model, Parameter, Params, inverse_temperature, stay_bias
 from wane.foraging.renewal import best_rate, surplus_of_staying
 from wane.foraging.task import Task
 
-Discounting = Literal["none", "exponential", "hyperbolic", "quasi-hyperbolic"]
+Discounting = Literal["none", "exponential", "hyperbolic", "quasi-hyperbolic", "two-exponential"]
 DISCOUNTS: dict[str, tuple[str, ...]] = {
     "none": (),
     "exponential": ("rate",),
     "hyperbolic": ("k",),
     "quasi-hyperbolic": ("beta", "rate"),
+    "two-exponential": ("weight", "slow", "faster"),
 }
-"""The parameters of each way to discount."""
+"""The parameters of each way to discount. `faster` is how much faster than `slow` the fast system discounts."""
 
 
 class Belief(abc.ABC):
@@ -110,6 +111,11 @@ class Planner(Model):
             raise ValueError('sees is "reward" or "count", and average is "believed" or "true"')
 
     @property
+    def kinks(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Whether the planned numbers of harvests change with a parameter: always, but for the slope and the bias."""
+        return self.discount != "none" or self.belief is not None
+
+    @property
     def name(self) -> str:
         parts = [] if self.discount == "none" else [self.discount]
         if self.belief is not None:
@@ -118,7 +124,7 @@ class Planner(Model):
 
     def parameters(self, task: Task) -> list[Parameter]:
         usual = 1.0 / (float(task.harvest) * task.longest)
-        ranges = {"beta": (0.0, 1.0, 0.5)}
+        ranges = {"beta": (0.0, 1.0, 0.5), "weight": (0.0, 1.0, 0.5), "faster": (0.0, np.inf, 10 * usual)}
         found = [inverse_temperature(task)]
         found += [Parameter(n, *ranges.get(n, (0.0, np.inf, usual))) for n in DISCOUNTS[self.discount]]
         found += [] if self.belief is None else [self.belief.parameter(task)]
@@ -132,6 +138,8 @@ class Planner(Model):
             return HyperbolicDiscount(params["k"])
         if self.discount == "quasi-hyperbolic":
             return QuasiHyperbolic(params["beta"], params["rate"])
+        if self.discount == "two-exponential":
+            return TwoExponentials(params["weight"], params["slow"] + params["faster"], params["slow"])
         return Exponential(0.0)
 
     def leaving(self, params: Params, decisions: Decisions, task: TaskArrays) -> Logits:

@@ -2,13 +2,13 @@
 
 `simulate` lets a model make the visits of given data: the same patches in the same order, with leaving drawn at random.
 `recover` fits the model to many such animals: are the parameters found again, and do the intervals cover them as often
-as they say? `confusion` fits all models to the animals of each: is the right one chosen?
+as they say? Which models can be told apart is asked in `wane.foraging.telling_apart`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -17,7 +17,7 @@ import pandas as pd
 from jaxtyping import Array, Float, Int
 
 from wane.foraging.decisions import Decisions, TaskArrays, task_arrays
-from wane.foraging.fitting import EVERYONE, Fit, fit
+from wane.foraging.fitting import EVERYONE, Fit, Intervals, fit
 from wane.foraging.models import LearningModel, Model
 from wane.foraging.visits import PatchVisits
 from wane.types import Real
@@ -174,7 +174,7 @@ def recover(
     fits: int = 40,
     seed: int = 0,
     starts: int = 4,
-    intervals: Literal["hessian", "profile"] = "hessian",
+    intervals: Intervals = None,
     level: float = 0.95,
     params: Fit | Mapping[str, Real] | None = None,
 ) -> Recovery:
@@ -191,41 +191,5 @@ def recover(
     values = {each: _parameters_of(truth, each) for each in like.subjects}
     table = found.estimates.assign(animal=found.estimates["subject"].map(animal))
     table["true"] = [values[a][p] for a, p in zip(table["animal"], table["parameter"], strict=True)]
-    # Profile intervals may have one open end, which covers everything on its side.
-    below, above = (
-        table["low"].isna() | (table["low"] <= table["true"]),
-        table["high"].isna() | (table["high"] >= table["true"]),
-    )
-    table["covered"] = below & above & table["identified"]
+    table["covered"] = table["identified"] & table["true"].between(table["low"], table["high"])
     return Recovery(model, table)
-
-
-def confusion(
-    models: Sequence[Model],
-    like: PatchVisits,
-    *,
-    copies: int = 5,
-    criterion: Literal["aic", "bic"] = "bic",
-    seed: int = 0,
-    starts: int = 4,
-    params: Mapping[str, Fit | Mapping[str, Real]] | None = None,
-) -> pd.DataFrame:
-    """How often each model (columns) is chosen when animals are simulated from each model (rows).
-
-    Every animal of `like` is copied `copies` times with the parameters that were fitted to it, or with `params`, by the
-    names of the models.
-    """
-    if criterion not in ("aic", "bic"):
-        raise ValueError(f'criterion is "aic" or "bic", got {criterion!r}')
-    names = [model.name for model in models]
-    rows = {}
-    for number, model in enumerate(models):
-        own = (params or {}).get(model.name)
-        truth = fit(like, model, starts=starts, seed=seed, intervals="none") if own is None else own
-        animals = simulate(model, like, truth, copies=copies, seed=seed + number)
-        scores = [
-            fit(animals, each, starts=starts, seed=seed, intervals="none").likelihoods[criterion] for each in models
-        ]
-        chosen = np.argmin(np.stack([each.to_numpy() for each in scores]), axis=0)
-        rows[model.name] = np.bincount(chosen, minlength=len(models)) / len(chosen)
-    return pd.DataFrame.from_dict(rows, orient="index", columns=names)

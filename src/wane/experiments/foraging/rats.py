@@ -59,6 +59,8 @@ class Rats(Settings):
     """searches for each maximum of the likelihood"""
     blocks: Annotated[int, Range(0, 50)] = 0
     """blocks of visits for cross-validation; 0 leaves it out"""
+    thorough: bool = True
+    """whether intervals are found, and all rats are fitted together too"""
     last_harvest: Literal["chosen", "forced"] = "chosen"
     """whether visits of 7, 11 and 15 harvests, the longest of each kind, ended by choice"""
 
@@ -76,8 +78,9 @@ def fixed(settings: Rats) -> Tables:
     by_rat = data.table.groupby(["subject", "environment", "kind"], sort=False)["harvests"].mean().reset_index()
     likelihoods, estimates = [], []
     for name in settings.models:
-        for pooled in (False, True):
-            found = foraging.fit(data, NAMED[name], pooled=pooled, starts=settings.starts)
+        for pooled in (False, True) if settings.thorough else (False,):
+            intervals = None if settings.thorough else "none"
+            found = foraging.fit(data, NAMED[name], pooled=pooled, starts=settings.starts, intervals=intervals)
             held = foraging.cross_validate(found, settings.blocks).sum(1) if settings.blocks else None
             scores = found.likelihoods.drop(columns="agree").assign(model=name, pooled=pooled)
             # A pooled fit has one row, for all rats together.
@@ -244,7 +247,7 @@ EXPERIMENT = Experiment(
     "suggests that overstaying may come from a belief that patches wear off more slowly than they do. The task is "
     "solved exactly under such beliefs, and they are compared with a bias to stay, a learned average and a discounted "
     "future.",
-    quick=Rats(FEW, starts=2),
+    quick=Rats(FEW, starts=2, thorough=False),
     paper=Rats(starts=8, blocks=5),
     fixed=fixed,
     draw=draw,

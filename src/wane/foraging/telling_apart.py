@@ -1,0 +1,171 @@
+"""Which models can be told apart with data like these.
+
+`confusion` simulates animals from every model and fits all models to each of them: is the right one chosen? The answer
+depends on the animal. A discounter whose discounting is weak behaves like an animal without it, and no data of this
+size can tell. So it is computed which models differ in data like those of each animal, before the choices are counted.
+With d = BIC_j − BIC_i in data that model i made,
+
+    i is told apart from j   if   mean of d  ≥  2 · standard deviation of d from one data set to the next.
+
+If d were normal, i would then be preferred to j in 98 % of such data sets. The first half of the copies of each animal
+measures the mean, and the standard deviation for all animals together. The second half is counted in the matrix of
+choices, so that no choice is sorted by its own score.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+
+from wane.foraging.fitting import Fit, fit
+from wane.foraging.models import Model
+from wane.foraging.recovery import simulate
+from wane.foraging.visits import PatchVisits
+from wane.types import Real
+
+CLEAR = 2.0
+"""How many standard deviations the mean difference of AIC or BIC must be for models to be told apart."""
+KEYS = ["true", "animal", "copy"]
+
+
+@dataclass(frozen=True)
+class Confusion:
+    """The scores of all models for animals that were simulated from each of them."""
+
+    scores: pd.DataFrame
+    """One row for each simulated animal: true (the model), animal (which was copied), copy, then AIC or BIC of each
+    model. The first half of the copies measures differences, the second half is counted."""
+
+    @property
+    def models(self) -> list[str]:
+        """The names of the models."""
+        return [name for name in self.scores.columns if name not in KEYS]
+
+    def differences(self) -> pd.DataFrame:
+        """One row for each true model, animal and other model: difference, sd, told_apart.
+
+        `difference` is the score of the other model minus that of the true one, averaged over the first half of the
+        copies. `sd` is its standard deviation between copies of one animal, from all animals.
+        """
+        rows = self.scores[self.scores["copy"] < self._half()]
+        own = rows.melt(KEYS, self.models, "other", "score")
+        truth = own[own["other"] == own["true"]].set_index(KEYS)["score"].rename("right")
+        own = own[own["other"] != own["true"]].join(truth, on=KEYS)
+        own["difference"] = own["score"] - own["right"]
+        grouped = own.groupby(["true", "animal", "other"], sort=False)["difference"]
+        table = grouped.agg(difference="mean", variance="var").reset_index()
+        table["sd"] = np.sqrt(table.groupby(["true", "other"])["variance"].transform("mean"))
+        return table.drop(columns="variance").assign(told_apart=table["difference"] >= CLEAR * table["sd"])
+
+    def choices(self) -> pd.DataFrame:
+        """One row for each counted animal: true, animal, copy, chosen, right, alike, apart.
+
+        `alike` says whether the chosen model is the true one or one that is not told apart from it in data like those
+        of this animal. `apart` says whether the true model is told apart from all others there.
+        """
+        rows = self.scores[self.scores["copy"] >= self._half()]
+        table = rows[KEYS].assign(chosen=rows[self.models].idxmin(axis=1)).reset_index(drop=True)
+        found = self.differences()
+        told = {(t, a, o): bool(x) for t, a, o, x in found[["true", "animal", "other", "told_apart"]].to_numpy()}
+        table["right"] = table["chosen"] == table["true"]
+        cells = list(table[["true", "animal", "chosen"]].itertuples(index=False, name=None))
+        table["alike"] = [true == chosen or not told[true, animal, chosen] for true, animal, chosen in cells]
+        apart = found.groupby(["true", "animal"])["told_apart"].all()
+        table["apart"] = [bool(apart[true, animal]) for true, animal, _ in cells]
+        return table
+
+    def summary(self) -> pd.DataFrame:
+        """One row for each true model: how often it is chosen, and how often where it is told apart from all others.
+
+        `animals_apart` of `animals` have data in which the model is told apart from all others, and `right_apart` is
+        the share of right choices there, missing if there are none. `right_or_alike` also counts models that are not
+        told apart from the true one as right, and `not_told_apart` names them with the number of such animals.
+        """
+        choices, found = self.choices(), self.differences()
+        rows = []
+        for name in self.models:
+            own, other = choices[choices["true"] == name], found[(found["true"] == name) & ~found["told_apart"]]
+            apart = own[own["apart"]]
+            counts = other.groupby("other", sort=False).size()
+            rows.append(
+                {
+                    "model": name,
+                    "right": own["right"].mean(),
+                    "animals_apart": apart["animal"].nunique(),
+                    "animals": own["animal"].nunique(),
+                    "right_apart": apart["right"].mean() if len(apart) else np.nan,
+                    "right_or_alike": own["alike"].mean(),
+                    "not_told_apart": ", ".join(f"{name} ({count})" for name, count in counts.items()),
+                }
+            )
+        return pd.DataFrame(rows)
+
+    def matrix(self) -> pd.DataFrame:
+        """How often each model (columns) is chosen when animals are simulated from each model (rows)."""
+        table = self.choices()
+        counted = pd.crosstab(table["true"], table["chosen"], normalize="index")
+        return (
+            counted.reindex(index=self.models, columns=self.models, fill_value=0.0)
+            .rename_axis(None)
+            .rename_axis(None, axis=1)
+        )
+
+    def groups(self) -> list[list[str]]:
+        """The models in groups. Two models share one if one of them is not told apart from the other in most animals.
+
+        Groups that share a model are joined.
+        """
+        told = self.differences().groupby(["true", "other"])["told_apart"].mean()
+        groups = [[name] for name in self.models]
+        for true, other in told.index[told < 0.5]:
+            joined = [group for group in groups if true in group or other in group]
+            merged = [name for name in self.models if any(name in group for group in joined)]
+            groups = [group for group in groups if group not in joined] + [merged]
+        return sorted(groups, key=lambda group: self.models.index(group[0]))
+
+    def grouped(self) -> pd.DataFrame:
+        """The matrix of `matrix` with the models of each group taken together. A group weighs its models equally."""
+        names = {name: " / ".join(group) for group in self.groups() for name in group}
+        order = list(dict.fromkeys(names.values()))
+        columns = self.matrix().rename(columns=names).T.groupby(level=0).sum().T
+        return columns.rename(index=names).groupby(level=0).mean().reindex(index=order, columns=order)
+
+    def _half(self) -> int:
+        """The number of copies that measure differences."""
+        return (int(self.scores["copy"].max()) + 1) // 2
+
+
+def confusion(
+    models: Sequence[Model],
+    like: PatchVisits,
+    *,
+    copies: int = 10,
+    criterion: Literal["aic", "bic"] = "bic",
+    seed: int = 0,
+    starts: int = 4,
+    params: Mapping[str, Fit | Mapping[str, Real]] | None = None,
+) -> Confusion:
+    """Simulates animals from every model, fits all models to each, and says which are told apart and chosen.
+
+    Every animal of `like` is copied `copies` times with the parameters that were fitted to it, or with `params`, by the
+    names of the models. Raises ValueError for an unknown criterion, and for fewer than four copies.
+    """
+    if criterion not in ("aic", "bic"):
+        raise ValueError(f'criterion is "aic" or "bic", got {criterion!r}')
+    if copies < 4:
+        raise ValueError(f"copies is 4 or more, because half of them measure which models differ, got {copies}")
+    parts = []
+    for number, model in enumerate(models):
+        own = (params or {}).get(model.name)
+        truth = fit(like, model, starts=starts, seed=seed, intervals="none") if own is None else own
+        animals = simulate(model, like, truth, copies=copies, seed=seed + number)
+        table = animals.table.drop_duplicates("subject")[["animal"]].reset_index(drop=True)
+        table.insert(0, "true", model.name)
+        table["copy"] = table.groupby("animal").cumcount()
+        for each in models:
+            found = fit(animals, each, starts=starts, seed=seed, intervals="none")
+            table[each.name] = found.likelihoods[criterion].to_numpy()
+        parts.append(table)
+    return Confusion(pd.concat(parts, ignore_index=True))
