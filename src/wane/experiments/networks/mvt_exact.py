@@ -13,7 +13,6 @@ one. Going there by the shortest way and following the optimum from then on is w
 patch is worth more. Moments at which all patches are worth the same, or only one can be reached, say nothing.
 """
 
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from itertools import permutations
 from typing import Any, NamedTuple
@@ -26,6 +25,7 @@ from scipy.special import softmax
 from wane.depletion import Geometric
 from wane.exact.planning import Optimum
 from wane.exact.product import strides_of
+from wane.experiments.common.distances import steps_to_sites
 from wane.worlds.grid import Map
 from wane.worlds.world import World
 
@@ -105,7 +105,7 @@ def choices(world: World, best: Optimum, cells: Int[np.ndarray, " moments"]) -> 
     patch, to the fullest one or to any, and draw among equals.
     """
     sites = [int(cell) for cell in world.sites]
-    ways = {cell: _steps_to_sites(world, cell) for cell in sites}
+    ways = {cell: steps_to_sites(world, cell) for cell in sites}
     visits, rows = np.zeros(world.n_states, int), []
     for time, cell in enumerate(map(int, cells[:-1])):
         visits[cell] += 1
@@ -165,19 +165,6 @@ def _play(world: World, act: Callable[[int, int, Visits], int], time: int, cell:
         cell = int(world.tables.next_states[cell, action])
         cells.append(cell)
     return Run(np.array(cells), np.array(rewards, float))
-
-
-def _steps_to_sites(world: World, start: int) -> dict[int, int]:
-    """How many steps it is from a site to each other one that can be reached without crossing a third."""
-    sites = {int(cell) for cell in world.sites}
-    steps, queue = {start: 0}, deque([start])
-    while queue:
-        cell = queue.popleft()
-        for each in map(int, world.tables.next_states[cell] if cell == start or cell not in sites else ()):
-            if each not in steps:
-                steps[each] = steps[cell] + 1
-                queue.append(each)
-    return {cell: number for cell, number in steps.items() if cell in sites and cell != start}
 
 
 def lam_of(world: World) -> float:
