@@ -40,7 +40,7 @@ FEWER = {
     "fb-lambda-table": {"episodes": 4, "final_episodes": 100},
     "fb-learn-lambda": {"episodes": 4, "final_episodes": 100, "observed_episodes": 300},
     "fb-asymmetric": {"tolerance": 0.3, "exact_larges": (6.0, 11.0), "exact_temperatures": (20.0, 200.0)},
-    "mvt": {"distances": (2, 4)},
+    "mvt": {"distances": (2, 4), "lambdas": (0.1,)},
     "fb-zero-shot": {"lambdas": (0.5, 1.0), "episodes": 100},
 }
 NAMES = list(FEWER)
@@ -50,7 +50,16 @@ TABLES = {
     "fb-lambda-table": {"optima", "curves", "errors", "ends", "curve_optima", "episodes"},
     "fb-learn-lambda": {"curves", "ends", "episodes", "estimates"},
     "fb-asymmetric": {"best_episodes", "exact", "episodes"},
-    "mvt": {"best_stays", "best_episodes", "stays", "episodes", "errors"},
+    "mvt": {
+        "best_stays",
+        "best_episodes",
+        "exact_stays",
+        "exact_choices",
+        "stays",
+        "episodes",
+        "errors",
+        "choices",
+    },
     "fb-zero-shot": {"optima", "returns", "episodes"},
 }
 KEPT = {

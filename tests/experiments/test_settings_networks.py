@@ -50,7 +50,7 @@ FEWER: dict[str, dict[str, Any]] = {
     "fb-lambda-table": {"episodes": 1, "final_episodes": 3},
     "fb-learn-lambda": {"episodes": 1, "final_episodes": 3, "observed_episodes": 50},
     "fb-asymmetric": {"tolerance": 0.3, "exact_larges": (2.0, 12.0), "exact_temperatures": (1.0, 1000.0)},
-    "mvt": {"distances": (2, 4)},
+    "mvt": {"distances": (2, 4), "lambdas": (0.1,)},
     "fb-zero-shot": {"lambdas": (0.5, 1.0), "episodes": 3},
     "grid-features": {"lambdas": (0.5, 1.0), "horizon": 2},
     "gpi-pixels": {"lambdas": (0.5, 1.0), "horizon": 2},
@@ -99,7 +99,7 @@ CASES: list[Case] = [
     ),
     (
         "mvt",
-        {"discounts": (0.9,), "lam": 0.25},
+        {"discounts": (0.9,), "lam": 0.25, "lambdas": (0.0, 0.2)},
         {"like-discounted": "add 0.99 to discounts", "earns-undiscounted": "add 1 to discounts"},
     ),
     (
@@ -283,6 +283,7 @@ def test_every_setting_is_changed_or_refused(name):
         ("fb-asymmetric", {"agent.learning_rate": float("nan")}, "learning_rate = nan: a number above 0"),
         ("mvt", {"agent.horizon": 1}, "agent.horizon = 1: at least 2 is needed"),
         ("mvt", {"lam": 1.0}, "Φ is infinite without discounting"),
+        ("mvt", {"lambdas": (1.5,)}, r"lambdas = \(1.5\): a λ between 0 and 1 is needed"),
         ("mvt", {"distances": (9,)}, r"distances = \(9\): a whole number between 1 and 6 is needed"),
         ("mvt", {"agent.discount": 0.9}, "change discounts instead"),
         ("fb-zero-shot", {"lambdas": (0.5,)}, "a 1 is needed at the end"),

@@ -23,6 +23,7 @@ def test_every_erratum_is_there():
         "subadditivity",
         "mismatch",
         "gpi",
+        "optimum_mismatch",
         "gpi_extension",
         "target_action",
         "lambda_operator",
@@ -36,6 +37,7 @@ def test_numbers_that_the_cases_quote():
     ratio = 1 + counterexamples.mismatch().violation / bounds.mismatch(1.0, 0.999, 0.99, 1.0, form="paper")
     assert ratio == pytest.approx(90, abs=1)
     assert counterexamples.gpi().violation == pytest.approx(3.24)
+    assert counterexamples.optimum_mismatch().violation == pytest.approx(0.81 - 0.081)
     k = counterexamples.convergence()
     paper = bounds.convergence(5, 1.0, 0.9, form="paper")
     assert (paper + k.violation) / paper == pytest.approx(1 / 0.9)

@@ -3,6 +3,7 @@
 import itertools
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -164,6 +165,46 @@ def test_gpi_extension(seed, discount, lam, lam_hat):
     lost = (all_q(r).max(0) - acting).max()
     bound = bounds.gpi_extension(lam, lam_hat, discount, r, r_i, r_base, optimality_gap=max(optimality_gaps))
     assert lost <= bound + 1e-9
+
+
+@pytest.mark.parametrize("lam", [0.0, 0.5, 0.9, 1.0])
+def test_task_mismatch(lam):
+    """Lemma B.8 holds as printed, and without its λ term, which is then attained by rewards that differ everywhere."""
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        discount, mdp = rng.choice([0.3, 0.9, 0.97]), wane.MDP(rng.dirichlet(np.full(4, 0.2), (4, 2)))
+        r, r_i = rng.normal(size=(2, 4))
+        phi = wane.lambda_representation(mdp.under(rng.integers(0, 2, 4)), lam, discount=discount)
+        error = np.abs(phi.q_values(mdp, r) - phi.q_values(mdp, r_i)).max()
+        shorter = bounds.task_mismatch(lam, discount, r, r_i)
+        assert error <= shorter + 1e-9
+        assert shorter <= bounds.task_mismatch(lam, discount, r, r_i, form="paper")
+    on = np.roll(np.eye(60), 1, axis=1)  # No state is met again before the discount has made it negligible.
+    values = wane.lambda_representation(on, lam, discount=0.3).values(np.ones(60))
+    np.testing.assert_allclose(values, bounds.task_mismatch(lam, 0.3, np.ones(60), np.zeros(60)), rtol=1e-12)
+
+
+@pytest.mark.parametrize("lam", [0.0, 0.5, 0.9, 1.0])
+def test_optimum_mismatch(lam):
+    """Lemma B.7, for policies that are best on average over states and actions, among all policies of a small MDP.
+
+    The corrected bound holds whatever "best" means. The printed one holds here too, although its proof does not.
+    """
+    every = [np.array(p) for p in itertools.product(range(2), repeat=3)]
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        discount, mdp = rng.choice([0.5, 0.9]), wane.MDP(rng.dirichlet(np.full(3, 0.3), (3, 2)))
+        phis = [wane.lambda_representation(mdp.under(p), lam, discount=discount) for p in every]
+        r = rng.random(3)
+        r_i = np.abs(r + 0.1 * rng.normal(size=3))
+        q, q_i = (np.array([phi.q_values(mdp, task) for phi in phis]) for task in (r, r_i))
+        best, best_i = q.sum((1, 2)).argmax(), q_i.sum((1, 2)).argmax()
+        optimality_gap = max((q - q[best]).max(), (q_i - q_i[best_i]).max())
+        error = np.abs(q[best] - q_i[best_i]).max()
+        assert error <= bounds.optimum_mismatch(lam, discount, r, r_i, optimality_gap) + 1e-9
+        assert error <= bounds.optimum_mismatch(lam, discount, r, r_i, form="paper") + 1e-9
+        if lam == 1:
+            assert optimality_gap <= 1e-9
 
 
 def test_lambda_target_of_the_actor_critic():

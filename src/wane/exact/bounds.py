@@ -1,7 +1,8 @@
 """The paper's bounds, as printed and as they hold.
 
-Every function takes form="corrected" (default) or form="paper". Where the two differ, `wane.exact.counterexamples` has
-a function of the same name, which returns a case where the paper's form fails and the corrected one holds.
+Every function takes form="corrected" (default) or form="paper". Where the paper's form or its proof fails,
+`wane.exact.counterexamples` has a function of the same name, which returns a case where it does and where the corrected
+one holds.
 
 | bound | the paper | here |
 | --- | --- | --- |
@@ -11,13 +12,18 @@ a function of the same name, which returns a case where the paper's form fails a
 | subadditivity (lemma B.4) | Φ(A ∪ B) < Φ(A) + Φ(B) | ≤, strict if the agent can visit A and then B, or B and then A |
 | λ mismatch (lemma B.6) | δ ‖r‖ / (1 − γ), δ = |λ − λ̂| | γ δ ‖r‖ / (1 − γ)² |
 | GPI (theorem 5.1) | (2ε + δ ‖r‖ + γ (1 − λ) r(s, a) / (1 − λγ)) / (1 − γ) | ‖r‖ for r(s, a), mismatch corrected |
+| another task, best policies (lemma B.7) | see `optimum_mismatch` | shorter; a step of its proof is false |
+| another task, one policy (lemma B.8) | see `task_mismatch` | shorter: it holds without the λ term |
 | GPI extension (theorem B.1) | see `gpi_extension` | shorter: two of its lemmas hold without their λ terms |
 
 The corrected proofs, in short. Mismatch: |λⁿ − λ̂ⁿ| ≤ n δ, and a state was visited at most k times before step k, so the
 error is at most Σ γᵏ k δ ‖r‖. GPI: the paper iterates an operator that mixes states, so its slack must be the largest
 over states. Extension: for a fixed policy the value is linear in r, with weights that sum to at most 1/(1 − γ), so
-‖Q_r − Q_r'‖ ≤ ‖r − r'‖ / (1 − γ) without a λ term. The paper's lemma B.7 in addition compares each policy with itself
-at different actions, which needs the policies to be greedy, and its constant C drops the ‖r_i‖ of its lemma B.5.
+‖Q_r − Q_r'‖ ≤ ‖r − r'‖ / (1 − γ) without a λ term. This is lemma B.8. Lemma B.7 compares the best policies of two
+tasks, Q_r^π − Q_r'^π' = (Q_r^π − Q_r'^π) + (Q_r'^π − Q_r'^π'). The second bracket is by how much π can beat π' on the
+task of π': nothing if π' is best from every state. With λ < 1 no policy need be so. The paper's proof compares the two
+policies at different actions, which needs policies that are greedy on their own Q. Theorem B.1's constant C drops the
+‖r_i‖ of its lemma B.5.
 """
 
 from typing import Any, Literal
@@ -116,6 +122,36 @@ def gpi(
         return float(_over(2 * epsilon + abs(lam - lam_hat) * r_max + last, 1 - discount))
     last = _over(discount * (1 - lam_hat), _one_minus(lam_hat, discount)) * r_max
     return float(_over(2 * epsilon + last, 1 - discount) + mismatch(lam, lam_hat, discount, r_max))
+
+
+def task_mismatch(lam: Real, discount: Real, r: ArrayLike, r_i: ArrayLike, form: Form = "corrected") -> float:
+    """Return an upper bound of ‖Q_r^π − Q_{r_i}^π‖∞ for one policy on two tasks (lemma B.8). Both forms hold."""
+    off = np.abs(np.asarray(r, float) - np.asarray(r_i, float)).max()
+    _check(lam, discount, off)
+    extra = _over(discount * (1 - lam), _one_minus(lam, discount)) if _is_paper(form) else 0.0
+    return float(_over(off * (1 + extra), 1 - discount))
+
+
+def optimum_mismatch(
+    lam: Real,
+    discount: Real,
+    r: ArrayLike,
+    r_i: ArrayLike,
+    optimality_gap: Real = 0.0,
+    form: Form = "corrected",
+) -> float:
+    """Return an upper bound of ‖Q_r^{π*} − Q_{r_i}^{π_i*}‖∞ for the best policies of two tasks (lemma B.7).
+
+    `optimality_gap` is by how much another policy can beat either of them on its own task, at any state and action. It
+    is 0 if each is best from everywhere, as with λ = 1. The paper's form has no such term but a larger one with λ.
+    """
+    _check(lam, discount, optimality_gap)
+    one_policy = task_mismatch(lam, discount, r, r_i, form)
+    if not _is_paper(form):
+        return one_policy + float(optimality_gap)
+    size = min(np.abs(np.asarray(r, float)).max(), np.abs(np.asarray(r_i, float)).max())
+    fading = _over(discount * (1 - lam), _one_minus(lam, discount))
+    return one_policy + float(_over(fading * size, 1 - discount))
 
 
 def gpi_extension(

@@ -141,6 +141,32 @@ def gpi() -> Counterexample:
     )
 
 
+def optimum_mismatch() -> Counterexample:
+    """Two policies that are equally good on average: their values differ by more than all of their Q do.
+
+    State 0 stays for ever. States 1 and 2 lead to 0 or to each other, and all three pay 1 once. The best policies visit
+    both: from 1 by way of 2, or from 2 by way of 1. Neither is best from both, and neither is greedy on its own Q.
+    """
+    discount, lam, rewards = 0.9, 0.0, np.ones(3)
+    mdp = MDP(np.array([[0, 0], [0, 2], [0, 1]]))
+    policies = np.array([[0, a, b] for a in range(2) for b in range(2)])
+    phis = [lambda_representation(mdp.under(policy), lam, discount=discount) for policy in policies]
+    q = np.array([phi.q_values(mdp, rewards) for phi in phis])
+    one, other = 1, 2  # from 2 by way of 1, and from 1 by way of 2
+    optimality_gap = max(float((q - q[each]).max()) for each in (one, other))
+    values = q[np.arange(4)[:, None], np.arange(3), policies]
+    return Counterexample(
+        "lemma B.7, proof",
+        "|Q^{π*}(s, π*(s)) − Q_i^{π_i*}(s, π_i*(s))| ≤ ‖Q^{π*} − Q_i^{π_i*}‖∞",
+        "‖Q^{π*} − Q_i^{π_i*}‖∞ ≤ ‖r − r_i‖∞ / (1 − γ) + by how much a policy can be beaten on its own task",
+        "three states, λ = 0, γ = 0.9, r = r_i: values differ by 0.81, and no Q by more than 0.081",
+        float(np.abs(values[one] - values[other]).max() - np.abs(q[one] - q[other]).max()),
+        float(np.abs(q[one] - q[other]).max())
+        - bounds.optimum_mismatch(lam, discount, rewards, rewards, optimality_gap)
+        - ROUNDING,
+    )
+
+
 def gpi_extension() -> Counterexample:
     """One state and one action: all policies are optimal, and the wrong λ alone breaks the bound."""
     discount, lam, lam_hat, r = 0.99, 1.0, 0.999, np.ones(1)
@@ -244,6 +270,7 @@ ALL: tuple[Callable[[], Counterexample], ...] = (
     subadditivity,
     mismatch,
     gpi,
+    optimum_mismatch,
     gpi_extension,
     target_action,
     lambda_operator,

@@ -1,0 +1,184 @@
+"""What λO-FB would do if it had learned Φ exactly, what the optimum does, and where each of them goes next.
+
+An agent that acts by λO-FB takes argmax_a Q(s, a) of the policy that is the softmax of this Q, on what remains of the
+rewards:
+
+    Q = Φ_λ^π r,    π(·|s) = softmax(Q(s, ·) / τ),    Φ_λ(s, a, s') = 1(s = s') (1 + λγ E Φ) + γ 1(s ≠ s') E Φ
+
+With the exact Φ this is a fixed point, which is found by iteration. The worlds here move without chance, so that one
+episode says everything about an agent, and nothing depends on a seed.
+
+**Where to go.** When an agent leaves a patch, it could go to any other patch that is reached without crossing a third
+one. Going there by the shortest way and following the optimum from then on is worth V; the choice is right if no other
+patch is worth more. Moments at which all patches are worth the same, or only one can be reached, say nothing.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import permutations
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Float, Int
+from scipy.special import softmax
+
+from wane.depletion import Geometric
+from wane.exact.planning import Optimum
+from wane.exact.product import strides_of
+from wane.experiments.common.distances import steps_to_sites
+from wane.worlds.grid import Map
+from wane.worlds.world import World
+
+Visits = Int[np.ndarray, " states"]
+"""How often each state was visited."""
+RATED = ("right", "nearest", "fullest", "random")
+TIE = 1e-9
+"""Values that differ by less than this fraction count as equal."""
+MOST_SWEEPS = 500
+FIELD = ("##########", "#S.......#", "#a.b....c#", "##########")
+"""A room in which three patches lie at unequal distances, so that where to go is a question."""
+FIELD_REWARDS = tuple(permutations((1.0, 2.0, 4.0)))
+"""The fresh rewards of a, b and c, one tuple for each task in the room."""
+
+
+class Run(NamedTuple):
+    """One episode."""
+
+    cells: Int[np.ndarray, " moments"]
+    rewards: Float[np.ndarray, " steps"]
+
+
+def field(rewards: Sequence[float], **settings: Any) -> World:
+    """The room with given fresh rewards of its patches."""
+    letters = np.array([list(row) for row in FIELD])
+    return World(Map.from_letters(letters), sites="abc", rewards=list(rewards), start="S", **settings)
+
+
+def soft_q_values(
+    transitions: Float[np.ndarray, "actions states states"],
+    rewards: Float[np.ndarray, " states"],
+    lam: float,
+    discount: float,
+    temperature: float,
+) -> Float[np.ndarray, "states actions"]:
+    """Q of the policy that is the softmax of its own Q, on given rewards of all states.
+
+    The fixed point is iterated from the uniform policy until no probability changes by more than 1e-12, or for 500
+    sweeps. Sharp policies may go round in a circle, like policy iteration on Q_λ does; then the last one is taken.
+    """
+    actions, n, _ = transitions.shape
+    own, chances = np.arange(n), np.full((n, actions), 1 / actions)
+    q = np.zeros((n, actions))
+    for _ in range(MOST_SWEEPS):
+        successor = np.linalg.inv(np.eye(n) - discount * np.einsum("sa,ast->st", chances, transitions))
+        phi_next = transitions @ (successor / (lam + (1 - lam) * np.diag(successor)))
+        # A state's own reward pays in full now, and λ times as much on every return.
+        q = (discount * phi_next @ rewards + rewards * (1 - (1 - lam) * discount * phi_next[:, own, own])).T
+        before, chances = chances, softmax(q / temperature, axis=1)
+        if np.abs(chances - before).max() < 1e-12:
+            break
+    return q
+
+
+def play_exact(world: World, temperature: float) -> Run:
+    """The episode of the agent with the exact Φ. Among equal actions it takes the first."""
+    lam, fresh = lam_of(world), _fresh_rewards(world)
+    transitions = np.stack([world.mdp.action(a).toarray() for a in range(world.n_actions)])
+
+    def act(time: int, cell: int, visits: Visits) -> int:
+        q = soft_q_values(transitions, fresh * lam**visits, lam, world.discount, temperature)[cell]
+        return int((q >= q.max() - TIE * np.abs(q).max()).argmax())
+
+    return _play(world, act, 0, _start(world), np.zeros(world.n_states, int))
+
+
+def follow_plan(world: World, best: Optimum) -> Run:
+    """The optimal episode."""
+    return _follow_from(world, best, 0, _start(world), np.zeros(world.n_states, int))
+
+
+def choices(world: World, best: Optimum, cells: Int[np.ndarray, " moments"]) -> pd.DataFrame:
+    """One row for every departure of an episode that could have gone to patches of unequal worth.
+
+    The columns are `time`, the `site` that was left, the next patch (`went`), and whether no other one is worth more
+    (`right`). `nearest`, `fullest` and `random` are the chances that three rules are right, which go to the nearest
+    patch, to the fullest one or to any, and draw among equals.
+    """
+    sites = [int(cell) for cell in world.sites]
+    ways = {cell: steps_to_sites(world, cell) for cell in sites}
+    visits, rows = np.zeros(world.n_states, int), []
+    for time, cell in enumerate(map(int, cells[:-1])):
+        visits[cell] += 1
+        leaves = cell in sites and int(cells[time + 1]) != cell
+        went = next((int(each) for each in cells[time + 1 :] if each in sites and each != cell), None)
+        if leaves and went in ways[cell]:
+            rated = _rate(world, best, time, ways[cell], went, visits)
+            rows += [{"time": time, "site": sites.index(cell), "went": sites.index(went)} | rated] if rated else []
+    return pd.DataFrame(rows, columns=["time", "site", "went", *RATED]).astype({"right": bool})
+
+
+def _rate(
+    world: World, best: Optimum, time: int, ways: Mapping[int, int], went: int, visits: Visits
+) -> dict[str, Any] | None:
+    """Whether a choice is right, and how often rules of thumb would be; None if all patches are worth the same."""
+    others, steps = list(ways), np.array(list(ways.values()))
+    worth = np.array([_worth(world, best, time, *way, visits) for way in ways.items()])
+    good = worth >= worth.max() * (1 - TIE)
+    if good.all():
+        return None
+    remaining = (_fresh_rewards(world) * lam_of(world) ** visits)[others]
+    chosen = (steps == steps.min(), remaining >= remaining.max() * (1 - TIE), np.ones(len(others), bool))
+    return dict(
+        zip(RATED, [bool(good[others.index(went)]), *(float(good[each].mean()) for each in chosen)], strict=True)
+    )
+
+
+def _worth(world: World, best: Optimum, time: int, site: int, steps: int, visits: Visits) -> float:
+    """What going to a patch is worth at a time, discounted to that time, if the optimum is followed from there on."""
+    rewards = _follow_from(world, best, time + steps, site, visits).rewards
+    return float(world.discount**steps * (world.discount ** np.arange(len(rewards)) @ rewards))
+
+
+def _follow_from(world: World, best: Optimum, time: int, cell: int, visits: Visits) -> Run:
+    """What the optimum does from a time and a cell on, after visits that were made before."""
+    strides, caps = strides_of(best.levels), np.array(best.caps, int)
+
+    def act(time: int, cell: int, visits: Visits) -> int:
+        # A plan counts the present visit as made.
+        counts = np.minimum(visits[world.sites] + (world.sites == cell), caps)
+        return int(best.policy[min(time, len(best.policy) - 1), cell, int(strides @ counts)])
+
+    return _play(world, act, time, cell, visits)
+
+
+def _play(world: World, act: Callable[[int, int, Visits], int], time: int, cell: int, visits: Visits) -> Run:
+    """An episode from a time and a cell on, until the horizon. Every step pays for the state that it leaves.
+
+    `act(time, cell, visits)` is told the visits before the present one.
+    """
+    lam, fresh, visits = lam_of(world), _fresh_rewards(world), visits.copy()
+    cells, rewards = [cell], []
+    for now in range(time, world.horizon or 0):
+        action = act(now, cell, visits)
+        rewards.append(fresh[cell] * lam ** visits[cell])
+        visits[cell] += 1
+        cell = int(world.tables.next_states[cell, action])
+        cells.append(cell)
+    return Run(np.array(cells), np.array(rewards, float))
+
+
+def lam_of(world: World) -> float:
+    """λ of a world in which every site has the same."""
+    assert isinstance(world.depletion, Geometric)
+    return float(np.asarray(world.depletion.lam))
+
+
+def _start(world: World) -> int:
+    return int(np.searchsorted(world.start_cumulated, 0.5, side="right"))
+
+
+def _fresh_rewards(world: World) -> Float[np.ndarray, " states"]:
+    """r̄ of every state."""
+    rewards = np.zeros(world.n_states)
+    rewards[world.sites] = np.asarray(world.rewards)
+    return rewards
