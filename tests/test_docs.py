@@ -103,7 +103,10 @@ def test_a_table_of_contents_names_every_page_once():
     for page in SOURCES:
         for block in re.findall(r"^:::\{toctree\}\n(.*?)^:::$", page.read_text(encoding="utf-8"), re.M | re.S):
             entries = [line for line in block.splitlines() if line and not line.startswith(":")]
-            named += [(page.parent / entry).relative_to(DOCS) for entry in entries]
+            patterns = [entry for entry in entries if "*" in entry]
+            named += [(page.parent / entry).relative_to(DOCS) for entry in entries if entry not in patterns]
+            found = itertools.chain(*(page.parent.glob(pattern + ".md") for pattern in patterns))
+            named += [path.relative_to(DOCS).with_suffix("") for path in found]
     named.remove(Path("reference/wane"))  # It is made from the source, with those below it.
     pages = [page.relative_to(DOCS).with_suffix("") for page in (*SOURCES, *SCRIPTS)]
     assert sorted(named) == sorted(set(pages) - {Path("index")})
@@ -148,3 +151,46 @@ def test_a_public_name_without_a_docstring_or_a_type_is_found(extension, tmp_pat
 def test_a_page_is_a_set_of_examples():
     page = "a\n```python\nprint(1)\n```\n\n```text\n1\n```\n\n```python\nx = 2\n```\nand\n```text\n3\n```\n"
     assert list(examples(page)) == [(3, "print(1)\n", "1\n"), (11, "x = 2\n", None)]
+
+
+SLOW = {"lambda_sac", "pixels", "thousand_seeds"}
+
+
+def run_scripts(extension, folder, scripts):
+    """Runs scripts of the gallery one after the other, as the build of the site does. Returns what they printed."""
+    examples, printed = extension("examples"), {}
+    for script in scripts:
+        (folder / script.stem).mkdir()
+        blocks, _ = examples.run(script, folder / script.stem)
+        assert any(block.pictures for block in blocks), f"{script.name} saves no picture"
+        printed[script.stem] = "".join(block.printed for block in blocks)
+    return printed
+
+
+def test_scripts_of_the_gallery_run_and_save_a_picture(extension, tmp_path, monkeypatch):
+    monkeypatch.setenv("MPLBACKEND", "Agg")
+    printed = run_scripts(extension, tmp_path, [script for script in SCRIPTS if script.stem not in SLOW])
+    assert "found λ = 0.700" in printed["gradients"]
+    assert "the optimum, as a mean over all starts: 26.178" in printed["optimum_and_regret"]
+
+
+@pytest.mark.fuzz
+def test_the_slowest_scripts_of_the_gallery_run(extension, tmp_path, monkeypatch):
+    monkeypatch.setenv("MPLBACKEND", "Agg")
+    printed = run_scripts(extension, tmp_path, [script for script in SCRIPTS if script.stem in SLOW])
+    assert len(printed) == len(SLOW)
+    assert "(1000, 2, 5)" in printed["thousand_seeds"]
+
+
+def test_a_script_is_divided_at_its_marks(extension, tmp_path):
+    examples = extension("examples")
+    script = tmp_path / "script.py"
+    script.write_text('"""Title.\n\nMore."""\n\nx = 1\n\n# %%\n# A *word*.\nprint(x)\n# why\nx = 2\n')
+    blocks, _ = examples.run(script, tmp_path)
+    assert [(block.text, block.code, block.printed) for block in blocks] == [
+        ("Title.\n\nMore.", "x = 1", ""),
+        ("A *word*.", "print(x)\n# why\nx = 2", "1\n"),
+    ]
+    page = examples.to_markdown("script", blocks, 0.1, "pictures")
+    assert page.startswith("# Title\n\nMore.\n")
+    assert "```text\n1\n```" in page
