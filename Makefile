@@ -26,8 +26,8 @@ check: lint layers
 quick: $(VENV)/.dev
 	@$(BIN)/python -m pytest -m "not slow" $(QUICK)
 
-# Tests that try everything (about half an hour), then random cases with fresh seeds for WANE_FUZZ_SECONDS (default 1800).
-fuzz: $(VENV)/.dev
+# The site, tests that try everything (about half an hour; every page in a browser is among them), then random cases with fresh seeds for WANE_FUZZ_SECONDS (default 1800).
+fuzz: $(VENV)/.dev browser docs
 	@$(BIN)/python -m pytest -n 2 --dist load -m fuzz tests
 	@PYTHONPATH=tests $(BIN)/python -m adversary
 

@@ -13,7 +13,17 @@ author = "the wane authors"
 copyright = "the wane authors, Apache-2.0"
 version = release = __version__
 
-extensions = ["myst_parser", "mathml", "reference_pages", "literal_links", "gallery", "explorer_page"]
+extensions = [
+    "myst_parser",
+    "mathml",
+    "reference_pages",
+    "literal_links",
+    "page_tables",
+    "gallery",
+    "explorer_page",
+]
+# Pages of other parts, such as releasing.md, are named by a pattern.
+suppress_warnings = ["toc.empty_glob"]
 exclude_patterns = ["_build", "_extensions", "conf.py"]
 myst_enable_extensions = ["colon_fence", "dollarmath", "attrs_block"]
 myst_heading_anchors = 4
@@ -25,6 +35,7 @@ python_use_unqualified_type_names = True
 python_maximum_signature_line_length = 88
 python_display_short_literal_types = True
 toc_object_entries_show_parents = "hide"
+add_module_names = False
 
 html_theme = "pydata_sphinx_theme"
 html_title = "wane"
@@ -32,6 +43,7 @@ html_static_path = ["_static"]
 html_css_files = ["wane.css"]
 html_math_renderer = "mathml"
 html_copy_source = False
+html_context = {"default_mode": "auto"}
 # Summaries of search results would be fetched, which browsers refuse for files.
 html_show_search_summary = False
 html_sidebars = {"index": [], "search": []}

@@ -1,5 +1,6 @@
 """Formulas as MathML, made when the site is built: browsers show it without any script or font from elsewhere."""
 
+import re
 from typing import Any
 
 from docutils import nodes
@@ -7,10 +8,13 @@ from latex2mathml.converter import convert
 from sphinx.application import Sphinx
 from sphinx.errors import ExtensionError
 
+PRIMED = r"<msup>(<m[in]>[^<]*</m[in]>)<m[io]>&#x0*2032;</m[io]></msup>"
+
 
 def to_mathml(latex: str, display: str) -> str:
     """Returns the MathML of a formula. Raises ExtensionError for a command that the converter does not know."""
-    mathml = convert(latex, display=display)
+    # A prime as a superscript would be made small twice: the sign is small and raised by itself.
+    mathml = re.sub(PRIMED, r'<mrow>\1<mo lspace="0" rspace="0">′</mo></mrow>', convert(latex, display=display))
     if "\\" in mathml:
         unknown = mathml[mathml.index("\\") :][:30]
         raise ExtensionError(f"the formula {latex!r} has a command that cannot be shown: {unknown}")
