@@ -22,8 +22,6 @@ extensions = [
     "gallery",
     "explorer_page",
 ]
-# Pages of other parts, such as releasing.md, are named by a pattern.
-suppress_warnings = ["toc.empty_glob"]
 exclude_patterns = ["_build", "_extensions", "conf.py"]
 myst_enable_extensions = ["colon_fence", "dollarmath", "attrs_block"]
 myst_heading_anchors = 4

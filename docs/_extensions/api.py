@@ -5,6 +5,7 @@ The source is parsed and not imported. Annotations therefore stay as they were w
 """
 
 import ast
+import functools
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -28,7 +29,12 @@ class Module:
         """The module's docstring."""
         return ast.get_docstring(self.tree) or ""
 
-    @property
+    @functools.cached_property
+    def own(self) -> "dict[str, tuple[ast.stmt, str]]":
+        """The public names that the module defines, with their syntax trees and their descriptions."""
+        return members(self.tree.body)
+
+    @functools.cached_property
     def exported(self) -> list[str]:
         """The names in `__all__`, or none if there is no such list."""
         for node in self.tree.body:
@@ -37,6 +43,7 @@ class Module:
         return []
 
 
+@functools.cache
 def read_package(source: Path = SOURCE, package: str = "wane") -> dict[str, Module]:
     """Returns every public module of the package by its dotted name."""
     found = {}
@@ -98,7 +105,7 @@ def members(body: list[ast.stmt]) -> dict[str, tuple[ast.stmt, str]]:
 def home(name: str, modules: dict[str, Module]) -> str:
     """Returns where a name of the package is defined, following imports from module to module."""
     owner, _, last = name.rpartition(".")
-    if name in modules or owner not in modules or last in members(modules[owner].tree.body):
+    if name in modules or owner not in modules or last in modules[owner].own:
         return name
     through = modules[owner].imports.get(last)
     return home(through, modules) if through and through != name and through.startswith("wane") else name
@@ -114,7 +121,7 @@ class Qualify(ast.NodeTransformer):
         full = self.module.imports.get(node.id, f"{self.module.name}.{node.id}")
         full = home(full, self.modules)
         owner, _, last = full.rpartition(".")
-        known = owner in self.modules and last in members(self.modules[owner].tree.body)
+        known = owner in self.modules and last in self.modules[owner].own
         return ast.parse(full, mode="eval").body if known else node
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
@@ -241,7 +248,7 @@ def summary(text: str) -> str:
 
 def page(module: Module, modules: dict[str, Module]) -> str:
     """Returns the page of a module: its docstring, what it offers, and links to the modules below it."""
-    own = members(module.tree.body)
+    own = module.own
     parts = [f"# {module.name}", "", f":::{{py:module}} {module.name}", ":::", "", prose(module.doc), ""]
     offered = {name: home(f"{module.name}.{name}", modules) for name in module.exported if name not in own}
     if rows := [
@@ -264,14 +271,14 @@ def describe_briefly(full: str, modules: dict[str, Module]) -> str:
     if full in modules:
         return summary(modules[full].doc)
     owner, _, last = full.rpartition(".")
-    return summary(members(modules[owner].tree.body).get(last, (None, ""))[1]) if owner in modules else ""
+    return summary(modules[owner].own.get(last, (None, ""))[1]) if owner in modules else ""
 
 
 def undocumented(modules: dict[str, Module]) -> list[str]:
     """Returns what is amiss: public names without a place or without a docstring, and parameters without a type."""
     faults = []
     for module in modules.values():
-        own = members(module.tree.body)
+        own = module.own
         for name in module.exported:
             full = home(f"{module.name}.{name}", modules)
             if name not in own and not describe_briefly(full, modules):

@@ -42,7 +42,7 @@ class Settings(Table):
         """Returns a row for each field. Raises KeyError if there is no such class."""
         modules = api.read_package()
         owner, _, last = api.home(name, modules).rpartition(".")
-        node = api.members(modules[owner].tree.body)[last][0]
+        node = modules[owner].own[last][0]
         assert isinstance(node, ast.ClassDef)
         lines = ["| name | type | default | meaning |", "| --- | --- | --- | --- |"]
         for at, (part, text) in api.members(node.body).items():
