@@ -26,8 +26,8 @@ check: lint layers
 quick: $(VENV)/.dev
 	@$(BIN)/python -m pytest -m "not slow" $(QUICK)
 
-# Tests that try everything (about half an hour), then random cases with fresh seeds for WANE_FUZZ_SECONDS (default 1800).
-fuzz: $(VENV)/.dev
+# The site, tests that try everything (about half an hour; every page in a browser is among them), then random cases with fresh seeds for WANE_FUZZ_SECONDS (default 1800).
+fuzz: $(VENV)/.dev browser docs
 	@$(BIN)/python -m pytest -n 2 --dist load -m fuzz tests
 	@PYTHONPATH=tests $(BIN)/python -m adversary
 
@@ -52,7 +52,8 @@ layers: $(VENV)/.dev
 browser: $(VENV)/.browser
 
 docs: $(VENV)/.docs
-	@$(BIN)/mkdocs build --strict
+	@$(BIN)/python -m sphinx -W --keep-going -q -b html -d docs/_build/doctrees docs site
+	@echo "the site is site/index.html"
 
 bench: $(VENV)/.bench
 	@$(BIN)/python benchmarks/exact.py
@@ -99,4 +100,4 @@ $(VENV)/.browser: $(VENV)/.dev
 	@$(BIN)/python tests/report/chromium.py > $@.new && mv $@.new $@ || rm -f $@.new
 
 clean:
-	rm -rf $(VENV) .cache site .hypothesis .import_linter_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) .cache site docs/_build docs/reference .hypothesis .import_linter_cache .pytest_cache .ruff_cache

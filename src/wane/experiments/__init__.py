@@ -48,6 +48,7 @@ FOLDERS: dict[str, Literal["exact", "tabular", "networks", "foraging"]] = {
 }
 """The folder of every experiment, in the order of the report. The module has the same name with "_" for "-"."""
 NAMES = tuple(FOLDERS)
+"""The names of all experiments, in the order of the report."""
 LEARNED = tuple(name for name, folder in FOLDERS.items() if folder == "networks")
 """Experiments that train networks, which take minutes each."""
 TABULAR = tuple(name for name in NAMES if name not in LEARNED)

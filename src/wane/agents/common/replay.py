@@ -17,6 +17,8 @@ from wane.types import Tree
 
 
 class Replay(NamedTuple):
+    """A memory of fixed size, in which a new item replaces the oldest one."""
+
     items: Tree
     """Arrays whose first axis is the ring."""
     added: Int[Array, ""]

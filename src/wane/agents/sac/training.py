@@ -47,6 +47,8 @@ class Batch(NamedTuple):
 
 
 class Optimisers(NamedTuple):
+    """The states of the three optimisers."""
+
     actor: Tree
     critics: Tree
     temperature: Tree

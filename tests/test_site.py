@@ -1,0 +1,135 @@
+"""The site that `make docs` builds: its links, its ids, nothing from elsewhere, and its pages in a browser."""
+
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urldefrag
+
+import pytest
+
+SITE = Path(__file__).parents[1] / "site"
+HTML = sorted(path for path in SITE.rglob("*.html") if "_static" not in path.parts)
+pytestmark = [
+    pytest.mark.fuzz,
+    pytest.mark.skipif(not HTML, reason="there is no site: run `make docs`"),
+]
+WIDTHS = (1280, 390)
+
+
+class Page(HTMLParser):
+    """Collects the ids of a page, what it loads, and where it links to."""
+
+    def __init__(self, path):
+        super().__init__()
+        self.ids, self.loaded, self.links = [], [], []
+        self.feed(path.read_text(encoding="utf-8"))
+
+    def handle_starttag(self, tag, attrs):
+        found = dict(attrs)
+        self.ids += [found["id"]] if found.get("id") else []
+        if tag in ("script", "img", "iframe", "source") and found.get("src"):
+            self.loaded.append(found["src"])
+        if tag == "link" and found.get("rel") in ("stylesheet", "icon", "preload", "modulepreload"):
+            self.loaded.append(found["href"])
+        if tag == "a" and found.get("href"):
+            self.links.append(found["href"])
+
+
+@pytest.fixture(scope="module")
+def pages():
+    return {path: Page(path) for path in HTML}
+
+
+def test_links_and_what_is_loaded_lead_to_files_and_ids_of_the_site(pages):
+    broken = []
+    for path, page in pages.items():
+        for link in [*page.links, *page.loaded]:
+            if re.match(r"(https?:|data:|mailto:)", link):
+                continue
+            target, anchor = urldefrag(link)
+            file = (path.parent / unquote(target.split("?")[0])).resolve() if target else path
+            # The explorer keeps its state in what follows the # of its address.
+            named = bool(anchor) and file in pages and path.name != "explorer-page.html"
+            if not file.exists() or (named and anchor not in pages[file].ids):
+                broken.append(f"{path.name}: {link}")
+    assert not broken
+
+
+def test_nothing_is_loaded_from_elsewhere(pages):
+    assert not [(path.name, link) for path, page in pages.items() for link in page.loaded if ":" in link.split("/")[0]]
+    for style in SITE.rglob("*.css"):
+        assert not re.search(r"@import[^;]*https?:|url\(['\"]?https?:", style.read_text(encoding="utf-8")), style
+
+
+def test_ids_are_names_and_occur_once(pages):
+    for path, page in pages.items():
+        assert not [name for name in page.ids if name[0].isdigit()], path.name
+        twice = {name for name in page.ids if page.ids.count(name) > 1}
+        assert not twice, f"{path.name} has {twice} twice"
+
+
+def test_every_formula_became_mathematics():
+    theory = (SITE / "theory.html").read_text(encoding="utf-8")
+    assert theory.count('<math xmlns="http://www.w3.org/1998/Math/MathML" display="block"') > 15
+    assert "$$" not in theory
+
+
+@pytest.fixture(scope="module")
+def browser():
+    from report.chromium import window
+
+    with window() as opened:
+        yield opened
+
+
+def looks(page, address):
+    """What is wrong with a page as it is shown: errors, sideways scrolling, a heading that the bar covers."""
+    page.goto(address)
+    wrong = page.evaluate(
+        """() => {
+          const wrong = [], root = document.documentElement;
+          if (root.scrollWidth > root.clientWidth) {
+            const isWide = e => e.getBoundingClientRect().right > root.clientWidth + 1;
+            const wide = [...document.querySelectorAll('article *')].find(isWide);
+            wrong.push(`${root.scrollWidth} px wide on ${root.clientWidth}: ${wide && wide.outerHTML.slice(0, 90)}`);
+          }
+          const bar = document.querySelector('.bd-header');
+          const headings = [...document.querySelectorAll('article section[id]')];
+          if (bar && headings.length) {
+            const section = headings[headings.length - 1];
+            section.scrollIntoView();
+            const heading = section.querySelector('h1, h2, h3, h4') || section;
+            if (heading.getBoundingClientRect().top < bar.getBoundingClientRect().bottom - 1)
+              wrong.push(`the bar covers the heading of #${section.id}`);
+          }
+          return wrong;
+        }"""
+    )
+    return wrong
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", WIDTHS)
+def test_pages_fit_their_window_and_raise_no_error(browser, width, scheme):
+    context = browser.new_context(viewport={"width": width, "height": 800}, color_scheme=scheme, offline=True)
+    page, faults, errors = context.new_page(), [], []
+    page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    # Pages of the reference are made alike. Every tenth of them is looked at, in both schemes.
+    reference = [path for path in HTML if "reference" in path.parts]
+    for path in [path for path in HTML if path not in reference] + reference[::10]:
+        errors.clear()
+        if path.name == "explorer-page.html":
+            continue
+        faults += [f"{path.name}: {wrong}" for wrong in [*looks(page, path.as_uri()), *errors]]
+    background = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert (sum(map(int, re.findall(r"\d+", background)[:3])) < 380) == (scheme == "dark")
+    context.close()
+    assert not faults
+
+
+def test_search_finds_a_page_from_a_file(browser):
+    page = browser.new_context(offline=True).new_page()
+    page.goto((SITE / "search.html").as_uri() + "?q=eligibility")
+    page.wait_for_selector("#search-results li a", timeout=20_000)
+    assert "depletion" in " ".join(page.locator("#search-results li a").all_inner_texts()).lower()
