@@ -24,6 +24,7 @@ from wane.experiments.common.tables import frame
 from wane.experiments.contract import Loop, join, seed_keys
 from wane.experiments.networks import (
     fb_asymmetric,
+    fb_lambda_learning,
     fb_lambda_table,
     fb_zero_shot,
     mvt,
@@ -200,7 +201,7 @@ def test_the_optima_are_those_of_the_tasks_that_agents_meet(tiny):
 @pytest.mark.slow
 def test_a_saved_agent_plays_the_episode_that_is_shown(tiny, tmp_path):
     settings, tables, kept = tiny("fb-lambda-table")
-    task, shown = fb_lambda_table.shown_task(settings), tables["episodes"]
+    task, shown = fb_lambda_learning.shown_task(settings), tables["episodes"]
     for lam in settings.agents:
         with jax.enable_x64(False):
             agent = load(kept[f"lam-{lam:g}"].save(tmp_path / f"{lam:g}"))

@@ -151,13 +151,14 @@ def draw(settings: Asymmetric, tables: Tables) -> Figure:
     exact = "exact" in tables
     figure = plots.figure(11.0, 2.5 * len(settings.lambdas) + 3.4 * exact)
     heights = [2.5] * len(settings.lambdas) + [3.4] * exact
-    grid = figure.add_gridspec(len(heights), 6, height_ratios=heights)
+    grid = figure.add_gridspec(len(heights), 1, height_ratios=heights)
     for i, lam in enumerate(settings.lambdas):
-        row = [figure.add_subplot(grid[i, 2 * j : 2 * j + 2]) for j in range(3)]
+        row = [figure.add_subplot(place) for place in grid[i].subgridspec(1, 3)]
         _draw_row(row, make_world(settings, lam), *_episodes_of(tables, lam, settings.factors[0]), lam)
     if exact:
-        _draw_line(figure.add_subplot(grid[-1, :3]), settings, tables)
-        _draw_earnings(figure.add_subplot(grid[-1, 3:]), settings, tables)
+        left, right = (figure.add_subplot(place) for place in grid[-1].subgridspec(1, 2))
+        _draw_line(left, settings, tables)
+        _draw_earnings(right, settings, tables)
     return figure
 
 

@@ -31,27 +31,28 @@ EARLY = 0.2
 def draw(settings: LambdaTable, tables: Tables) -> Figure:
     """Learning curves, the lead of one λ̂, errors against the exact Φ, the end of each seed, and two episodes."""
     figure = plots.figure(13.0, 6.6)
-    grid = figure.add_gridspec(2, 12)
+    rows = figure.add_gridspec(2, 1)
+    upper, lower = rows[0].subgridspec(1, 4), rows[1].subgridspec(1, 3)
     for i, lam in enumerate(settings.worlds[:2]):
-        _draw_curves(figure.add_subplot(grid[0, 3 * i : 3 * i + 3]), settings, tables, lam)
-    _draw_lead(figure.add_subplot(grid[0, 6:9]), settings, tables)
-    ax = figure.add_subplot(grid[0, 9:])
+        _draw_curves(figure.add_subplot(upper[i]), settings, tables, lam)
+    _draw_lead(figure.add_subplot(upper[2]), settings, tables)
+    ax = figure.add_subplot(upper[3])
     for lam in settings.agents:
         errors = tables["errors"][tables["errors"]["trained_lam"] == lam]
         plots.curve(ax, errors, "epoch", "error", f"λ̂ = {lam:g}", plots.colour(lam))
     ax.set_yscale("log")
     plots.tidy(ax, "error of FᵀBμ", "epoch", "root mean square, relative to Φ")
     ax.legend(frameon=False)
-    ax = figure.add_subplot(grid[1, :4])
+    ax = figure.add_subplot(lower[0])
     lowest = min(settings.worlds)
     score = scores(tables, lowest)
     ax.plot([f"λ̂ = {lam:g}" for lam in score.columns], score.T, "o-", color=plots.GREY, ms=4, lw=0.8)
     ax.margins(x=0.3)
     plots.tidy(ax, f"true λ = {lowest:g}: each seed at the end", "", "reward in an episode")
     for i, lam in enumerate(settings.agents[:2]):
-        rows = tables["episodes"][tables["episodes"]["trained_lam"] == lam]
-        title = f"λ̂ = {lam:g} earns {rows['earned'].iloc[-1]:.2f} (true λ = {lowest:g})"
-        episodes.path(figure.add_subplot(grid[1, 4 * i + 4 : 4 * i + 8]), shown_task(settings), rows, title)
+        shown = select(tables["episodes"], trained_lam=lam)
+        title = f"λ̂ = {lam:g} earns {shown['earned'].iloc[-1]:.2f} (true λ = {lowest:g})"
+        episodes.path(figure.add_subplot(lower[1 + i]), shown_task(settings), shown, title)
     return figure
 
 
