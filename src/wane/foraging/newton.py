@@ -126,32 +126,35 @@ def profile_end(
     width = jnp.sqrt(2 * rise / jnp.maximum(best.hessian[index, index], 1e-6))
     room = LARGEST - direction * best.z[index]
 
-    def step(state: _Bracket) -> _Bracket:
-        bracketed = state.above >= 0
-        share = jnp.clip(state.below / (state.below - state.above), 0.02, 0.98)
-        # Every third step halves the bracket, in case the rise bends so much that straight lines mislead.
-        share = jnp.where(state.steps % 3 == 2, 0.5, share)
-        distance = jnp.where(bracketed, state.low + (state.high - state.low) * share, state.high)
-        value, z = excess(distance, state.guess)
-        inside = value < 0
-        beyond = jnp.where(bracketed, state.high, jnp.minimum(2 * state.high, room))
-        return _Bracket(
-            low=jnp.where(inside, distance, state.low),
-            high=jnp.where(inside, beyond, distance),
-            below=jnp.where(inside, value, state.below),
-            above=jnp.where(inside & bracketed, state.above, value),
-            last=distance,
-            miss=value,
-            guess=jnp.where(inside, z, state.guess),
-            steps=state.steps + 1,
-        )
-
-    def goes_on(state: _Bracket) -> Any:
-        wide = (jnp.abs(state.miss) > PRECISION * target) & (state.high - state.low > PRECISION * state.high)
-        wide = wide & (state.steps < 30)
-        return jnp.where(state.above < 0, (state.low < room) & (state.steps < 14), wide)
-
     zero = jnp.zeros((), best.z.dtype)
     state = _Bracket(zero, jnp.minimum(width, room), -target, -target, zero, -target, best.z, jnp.zeros((), jnp.int32))
-    state = jax.lax.while_loop(goes_on, step, state)
+    state = jax.lax.while_loop(lambda s: _goes_on(s, room, target), lambda s: _advance(s, room, excess), state)
     return jnp.where(state.above < 0, direction * jnp.inf, best.z[index] + direction * state.last)
+
+
+def _advance(state: _Bracket, room: Any, excess: Callable[[Any, Any], tuple[Any, Any]]) -> _Bracket:
+    """The bracket after one more distance was tried: further out until the profile has ended, then within."""
+    bracketed = state.above >= 0
+    share = jnp.clip(state.below / (state.below - state.above), 0.02, 0.98)
+    # Every third step halves the bracket, in case the rise bends so much that straight lines mislead.
+    share = jnp.where(state.steps % 3 == 2, 0.5, share)
+    distance = jnp.where(bracketed, state.low + (state.high - state.low) * share, state.high)
+    value, z = excess(distance, state.guess)
+    inside = value < 0
+    beyond = jnp.where(bracketed, state.high, jnp.minimum(2 * state.high, room))
+    return _Bracket(
+        low=jnp.where(inside, distance, state.low),
+        high=jnp.where(inside, beyond, distance),
+        below=jnp.where(inside, value, state.below),
+        above=jnp.where(inside & bracketed, state.above, value),
+        last=distance,
+        miss=value,
+        guess=jnp.where(inside, z, state.guess),
+        steps=state.steps + 1,
+    )
+
+
+def _goes_on(state: _Bracket, room: Any, target: Any) -> Bool[Array, ""]:
+    """Whether the end is not yet known precisely, and there is room to look for it."""
+    wide = (jnp.abs(state.miss) > PRECISION * target) & (state.high - state.low > PRECISION * state.high)
+    return jnp.where(state.above < 0, (state.low < room) & (state.steps < 14), wide & (state.steps < 30))
