@@ -27,7 +27,7 @@ class Expected(NamedTuple):
 SWEEPS = ["bellman_sweeps", "coarse_sweeps", "fine_sweeps"]
 EXPECTED = {
     "diminishing": Expected(1, {"rewards": ["lam", "earlier_visits", "reward"]}),
-    "representations": Expected(13, {"representations": ["policy", "lam", "state", "site", "phi"]}),
+    "representations": Expected(15, {"representations": ["policy", "lam", "state", "site", "phi"]}),
     "dp-convergence": Expected(2, {"bellman_errors": ["slip", "policy", "lam", "sweep", "error"]}),
     "replenishing": Expected(
         3,
@@ -49,7 +49,7 @@ EXPECTED = {
     ),
     "errata": Expected(1, {"errata": ["name", *counterexamples.Counterexample._fields]}),
     "any-depletion": Expected(
-        8, {"curves": ["curve", "earlier_visits", "reward"], "values": ["curve", "state", "value", "step_by_step"]}
+        12, {"curves": ["curve", "earlier_visits", "reward"], "values": ["curve", "state", "value", "step_by_step"]}
     ),
 }
 
