@@ -34,6 +34,8 @@ python_maximum_signature_line_length = 88
 python_display_short_literal_types = True
 toc_object_entries_show_parents = "hide"
 add_module_names = False
+# The prime of a state s' is not a quotation mark.
+smartquotes = False
 
 html_theme = "pydata_sphinx_theme"
 html_title = "wane"

@@ -98,6 +98,13 @@ def test_formulas_are_closed_and_have_nothing_that_a_repository_page_would_eat(p
         assert not re.search(r"\\[^a-zA-Z]", formula), f"{page.name}: {formula} has a backslash before a sign"
 
 
+@pytest.mark.parametrize("page", SOURCES, ids=name)
+def test_headings_make_anchors_that_begin_with_a_letter_and_differ(page):
+    anchors = [slug(heading) for heading in headings(page)]
+    assert not [anchor for anchor in anchors if not anchor[:1].isalpha()]
+    assert len(set(anchors)) == len(anchors)
+
+
 def test_a_table_of_contents_names_every_page_once():
     named = []
     for page in SOURCES:
