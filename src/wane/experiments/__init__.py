@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 FOLDERS: dict[str, Literal["exact", "tabular", "networks", "foraging"]] = {
     "diminishing": "exact",
     "representations": "exact",
+    "patch-operator": "exact",
     "policy-evaluation": "tabular",
     "grid-features": "networks",
     "dp-convergence": "exact",
@@ -30,6 +31,7 @@ FOLDERS: dict[str, Literal["exact", "tabular", "networks", "foraging"]] = {
     "gpi-noisy": "tabular",
     "gpi-pixels": "networks",
     "lambda-features-curves": "networks",
+    "lambda-per-state": "tabular",
     "replenishing": "exact",
     "replenishing-q": "tabular",
     "n-occupancy": "exact",
