@@ -8,8 +8,9 @@ from scipy.special import softmax
 import wane
 from wane.agents.planner import plan
 from wane.depletion import Geometric
+from wane.experiments.common.soft_policies import soft_q_values
 from wane.experiments.networks import mvt, mvt_tables
-from wane.experiments.networks.mvt_exact import FIELD_REWARDS, choices, field, follow_plan, play_exact, soft_q_values
+from wane.experiments.networks.mvt_exact import FIELD_REWARDS, choices, field, follow_plan, play_exact
 from wane.worlds.catalog import patches
 
 

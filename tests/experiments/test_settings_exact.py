@@ -15,6 +15,7 @@ from wane.experiments.exact.dp_convergence import DPConvergence
 from wane.experiments.exact.errata import Errata
 from wane.experiments.exact.lambda_vs_gamma import LambdaVsGamma
 from wane.experiments.exact.n_occupancy import NOccupancy
+from wane.experiments.exact.patch_operator import PatchOperator
 from wane.experiments.exact.replenishing import Replenishing
 from wane.experiments.exact.representations import Representations
 
@@ -26,6 +27,7 @@ TOY: dict[str, Settings] = {
     "lambda-vs-gamma": LambdaVsGamma(
         discounts=(0.5, 0.8), lambdas=(0.0, 0.5, 1.0), near=(0.5, 1.0), far=(0.8, 0.5), fine=1e-3
     ),
+    "patch-operator": PatchOperator(lambdas=(0.5, 1.0)),
     "replenishing": Replenishing(length=6, steps=8),
     "errata": Errata(),
     "any-depletion": AnyDepletion(steps=400, visits=3),

@@ -16,6 +16,7 @@ from wane.experiments.common.composing import Composing
 from wane.experiments.common.learning import Learning, last_medians, median_episodes, plain_config, results
 from wane.experiments.contract import Loop, flat, join
 from wane.experiments.tabular.lambda_operator import Operating
+from wane.experiments.tabular.lambda_per_state import LambdaPerState
 from wane.experiments.tabular.policy_evaluation import PolicyEvaluation
 from wane.experiments.tabular.regret import Regret
 from wane.experiments.tabular.replenishing_q import ReplenishingQ
@@ -31,6 +32,7 @@ TOY = {
     "q-lambda": Learning(2, LAMBDAS, 0.25, agent=SMALL),
     "gpi-tabular": Composing(1, LAMBDAS, 0.25, episodes=2),
     "gpi-noisy": Composing(1, LAMBDAS, 0.25, episodes=2, slip=0.2, repeats=2),
+    "lambda-per-state": LambdaPerState(2, (0.5, 1.0), 4, agent=SMALL),
     "replenishing-q": ReplenishingQ(2, LAMBDAS, 0.25, agent=SMALL),
     "regret": Regret(2, planned=5, learned=5, lam=0.25, agent=SMALL),
     "lambda-operator": Operating(("patches-4", "two-rooms"), LAMBDAS, (0, 1), tasks=2, horizon=4),
@@ -44,6 +46,7 @@ SPECIAL = {
     "q-lambda": [{"seeds": 1}, {"lambdas": (0.25,)}, {"lambdas": (0.0, 1.0)}],
     "gpi-tabular": [{"believed": (0.25,)}, {"believed": (0.0, 1.0)}, {"believed": (0.5,)}, {"episodes": 1}],
     "gpi-noisy": [{"repeats": 1}, {"believed": (0.25,)}],
+    "lambda-per-state": [{"seeds": 1}],
     "replenishing-q": [{"seeds": 1}, {"lambdas": (0.25,)}, {"lambdas": (0.0, 1.0)}],
     "regret": [{"seeds": 1}, {"planned": 1, "learned": 1}, {"planned": 2, "learned": 2}, {"learned": 1, "lam": 0.0}],
     "lambda-operator": [{"sweeps": (2,)}],
@@ -195,6 +198,7 @@ NOT_TESTED = {
         "leaves-early",
         "overstays",
     },
+    ("lambda-per-state", "seeds=1"): {"own-beats-common"},
     ("regret", "seeds=1"): {"learning-near-truth"},
     ("regret", "planned=1, learned=1"): {"learning-near-truth"},
     ("regret", "planned=2, learned=2"): {"learning-near-truth"},

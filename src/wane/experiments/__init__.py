@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 FOLDERS: dict[str, Literal["exact", "tabular", "networks", "foraging"]] = {
     "diminishing": "exact",
     "representations": "exact",
+    "patch-operator": "exact",
     "policy-evaluation": "tabular",
     "grid-features": "networks",
     "dp-convergence": "exact",
@@ -31,6 +32,7 @@ FOLDERS: dict[str, Literal["exact", "tabular", "networks", "foraging"]] = {
     "gpi-noisy": "tabular",
     "gpi-pixels": "networks",
     "lambda-features-curves": "networks",
+    "lambda-per-state": "tabular",
     "replenishing": "exact",
     "replenishing-q": "tabular",
     "n-occupancy": "exact",

@@ -20,12 +20,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 from jaxtyping import Float, Int
-from scipy.special import softmax
 
 from wane.depletion import Geometric
 from wane.exact.planning import Optimum
 from wane.exact.product import strides_of
 from wane.experiments.common.distances import steps_to_sites
+from wane.experiments.common.soft_policies import soft_q_values
 from wane.worlds.grid import Map
 from wane.worlds.world import World
 
@@ -34,7 +34,6 @@ Visits = Int[np.ndarray, " states"]
 RATED = ("right", "nearest", "fullest", "random")
 TIE = 1e-9
 """Values that differ by less than this fraction count as equal."""
-MOST_SWEEPS = 500
 FIELD = ("##########", "#S.......#", "#a.b....c#", "##########")
 """A room in which three patches lie at unequal distances, so that where to go is a question."""
 FIELD_REWARDS = tuple(permutations((1.0, 2.0, 4.0)))
@@ -52,32 +51,6 @@ def field(rewards: Sequence[float], **settings: Any) -> World:
     """The room with given fresh rewards of its patches."""
     letters = np.array([list(row) for row in FIELD])
     return World(Map.from_letters(letters), sites="abc", rewards=list(rewards), start="S", **settings)
-
-
-def soft_q_values(
-    transitions: Float[np.ndarray, "actions states states"],
-    rewards: Float[np.ndarray, " states"],
-    lam: float,
-    discount: float,
-    temperature: float,
-) -> Float[np.ndarray, "states actions"]:
-    """Q of the policy that is the softmax of its own Q, on given rewards of all states.
-
-    The fixed point is iterated from the uniform policy until no probability changes by more than 1e-12, or for 500
-    sweeps. Sharp policies may go round in a circle, like policy iteration on Q_λ does; then the last one is taken.
-    """
-    actions, n, _ = transitions.shape
-    own, chances = np.arange(n), np.full((n, actions), 1 / actions)
-    q = np.zeros((n, actions))
-    for _ in range(MOST_SWEEPS):
-        successor = np.linalg.inv(np.eye(n) - discount * np.einsum("sa,ast->st", chances, transitions))
-        phi_next = transitions @ (successor / (lam + (1 - lam) * np.diag(successor)))
-        # A state's own reward pays in full now, and λ times as much on every return.
-        q = (discount * phi_next @ rewards + rewards * (1 - (1 - lam) * discount * phi_next[:, own, own])).T
-        before, chances = chances, softmax(q / temperature, axis=1)
-        if np.abs(chances - before).max() < 1e-12:
-            break
-    return q
 
 
 def play_exact(world: World, temperature: float) -> Run:

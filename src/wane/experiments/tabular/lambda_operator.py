@@ -123,18 +123,19 @@ def _optimum(settings: Operating, name: str, lam: float, tasks: Tasks) -> float:
 
 def draw(settings: Operating, tables: Tables) -> Figure:
     """The share of the optimum against the number of sweeps, a panel for each map and a line for each λ."""
-    figure = plots.figure(2.75 * max(len(settings.maps), 2), 3.2)
+    figure = plots.figure(2.75 * max(len(settings.maps), 2) + 0.6, 3.0)
     axes = figure.subplots(1, len(settings.maps), squeeze=False)[0]
+    lines: dict[float, Any] = {}
     for ax, name in zip(axes, settings.maps, strict=True):
         table = shares(tables, name)
-        for lam in table["lam"].unique():
+        for lam in sorted(table["lam"].unique()):
             rows = select(table, lam=lam)
-            ax.plot(rows["sweeps"], rows["share"], "o-", color=plots.colour(lam), markersize=4, label=f"λ = {lam:g}")
+            lines[lam] = ax.plot(rows["sweeps"], rows["share"], "o-", color=plots.colour(lam), markersize=4)[0]
         ax.axhline(1.0, color=plots.GREY, linewidth=0.8)
-        plots.tidy(ax, name, "improvements of the random walk", "earned, as a share of the optimum")
+        plots.tidy(ax, name, "improvements", "share of the optimum" if ax is axes[0] else "")
         ax.set_xticks(settings.sweeps)
-        if len(table):
-            ax.legend(frameon=False, fontsize=8)
+    names = [f"λ = {lam:g}" for lam in sorted(lines)]
+    figure.legend([lines[lam] for lam in sorted(lines)], names, loc="outside right upper", frameon=False)
     return figure
 
 

@@ -22,7 +22,7 @@ from wane.worlds.world import World
 
 SLACK = 1e-9
 """By how much a list of visits must be able to beat the best one to be looked at."""
-MOST_LISTS = 5_000
+MOST_LISTS = 2_500
 """So many lists are looked at before the search gives up. TwoRooms with λ = ½ needs about a thousand."""
 
 
