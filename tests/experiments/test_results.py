@@ -40,3 +40,10 @@ def test_the_report_shows_them():
     runs = report.collect(KEPT)
     assert [run.experiment for run in runs] == list(NAMES)
     assert not any(run.problems for run in runs)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_statement_of_the_paper_that_fails_has_an_account(name):
+    for claim in json.loads((KEPT / "paper" / name / "claims.json").read_text("utf-8")):
+        if (claim["kind"], claim["verdict"]) == ("paper", "fails"):
+            assert len(claim.get("account", "").split()) > 40, claim["name"]
