@@ -122,7 +122,9 @@ class Qualify(ast.NodeTransformer):
         full = home(full, self.modules)
         owner, _, last = full.rpartition(".")
         known = owner in self.modules and last in self.modules[owner].own
-        return ast.parse(full, mode="eval").body if known else node
+        # A type of another package is written out too if it could be taken for one of this package.
+        foreign = node.id in self.module.imports and any(node.id in other.own for other in self.modules.values())
+        return ast.parse(full, mode="eval").body if known or foreign else node
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
         if isinstance(node.value, ast.Name) and node.value.id == "Literal":
