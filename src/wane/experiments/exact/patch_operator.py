@@ -92,10 +92,12 @@ def draw(settings: PatchOperator, tables: Tables) -> Figure:
         "Φ(s, A) + Φ(s, B): two patches": apart,
     }
     axes = [figure.add_subplot(grid[i // 2, i % 2]) for i in range(4)]
+    images = []
     for ax, (title, values) in zip(axes, panels.items(), strict=True):
-        image = maps.heat_map(ax, settings.world.map, values.to_numpy(), float(apart.max()), title, numbers=False)
+        largest, map = float(apart.max()), settings.world.map
+        images.append(maps.heat_map(ax, map, values.to_numpy(), largest, title, numbers=False))
         _outline(ax, settings)
-    figure.colorbar(image, ax=axes, shrink=0.7, label=f"Φ for λ = {settings.shown:g}, random walk")
+    figure.colorbar(images[0], ax=axes, shrink=0.7, label=f"Φ for λ = {settings.shown:g}, random walk")
     means = tables["patches"].groupby("lam")[list(NAMES)].mean()
     ax = figure.add_subplot(grid[:, 2])
     ax.plot(means.index, means["a"] + means["b"], "o-", color=plots.OTHERS[2], label="Φ(s, A) + Φ(s, B)")
@@ -128,7 +130,7 @@ def is_a_measure_at_one(settings: PatchOperator, tables: Tables) -> Finding:
     slack = _slack(tables)
     if 1.0 not in slack.index:
         raise NotTested("No patch has λ = 1: add 1 to lambdas.")
-    largest = float(slack.loc[1.0].abs().max())
+    largest = float(slack[slack.index == 1].abs().to_numpy().max())
     return Finding(largest < 1e-8, largest, None, "the largest |Φ(A) + Φ(B) − Φ(A ∪ B)| for λ = 1")
 
 
