@@ -84,7 +84,8 @@ def test_maps_that_are_too_large_are_refused():
         log_probability(make("corridor", discount=1.0), (), MapPlanner(), {"lam": 0.5, "slope": 1.0}, moves)
 
 
-def test_too_few_visits_ahead_are_told(world):
+def test_too_few_visits_ahead_are_told():
+    world = make("corridor", length=5, discount=0.8, rewards=[3.0, 1.0])
     moves = foraging.read_moves(world, [[2, 1, 0, 0, 0, 0, 1, 2, 3, 4, 4]] * 20, [[2, 2, 4, 4, 4, 1, 1, 1, 1, 4]] * 20)
     with pytest.warns(UserWarning, match=r"looking 2 instead of 1 visits ahead changes the log-likelihood"):
         MapPlanner(ahead=1).check(world, {"lam": 0.8, "slope": 8.0}, moves)
