@@ -27,7 +27,7 @@ TOY: dict[str, Settings] = {
     "lambda-vs-gamma": LambdaVsGamma(
         discounts=(0.5, 0.8), lambdas=(0.0, 0.5, 1.0), near=(0.5, 1.0), far=(0.8, 0.5), fine=1e-3
     ),
-    "patch-operator": PatchOperator(lambdas=(0.5, 1.0)),
+    "patch-operator": PatchOperator(lambdas=(0.25, 0.5, 1.0)),
     "replenishing": Replenishing(length=6, steps=8),
     "errata": Errata(),
     "any-depletion": AnyDepletion(steps=400, visits=3),
