@@ -17,6 +17,7 @@ from typing import Annotated
 import jax
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from wane.agents.laplacian import collect_data
@@ -80,7 +81,7 @@ def draw(settings: Curves, tables: Tables) -> Figure:
             plots.plot_learning(rows, "iteration", name, interval="error", ax=ax, colours=colours)
             for lam in settings.lambdas if name == "error" else ():
                 ax.axhline(limits[lam], color=plots.colour(lam), ls=":", lw=1)
-            ax.set_yscale("log")
+            _log_scale(ax, rows[name])
             plots.tidy(ax, titles[target], "iteration", label)
     note = figure.add_subplot(grid[1, 0])
     plots.bars(
@@ -90,9 +91,15 @@ def draw(settings: Curves, tables: Tables) -> Figure:
         None,
         list(colours.values()),
     )
-    note.set_yscale("log")
+    _log_scale(note, limits)
     plots.tidy(note, "Error of Q with the exact λF\n(dotted on the right)", "", "mean squared error")
     return figure
+
+
+def _log_scale(ax: Axes, errors: pd.Series) -> None:
+    """Makes the axis logarithmic. Where every error is 0, there is nothing that such an axis could show."""
+    if (errors > 0).any():
+        ax.set_yscale("log")
 
 
 Test = Callable[[Curves, Tables], Finding]
