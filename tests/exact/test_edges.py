@@ -274,6 +274,8 @@ WITH_DISCOUNT = {
     "bounds.mismatch": lambda g: bounds.mismatch(0.5, 0.4, g, 1.0),
     "bounds.gpi": lambda g: bounds.gpi(0.5, 0.4, g, 1.0),
     "bounds.gpi_extension": lambda g: bounds.gpi_extension(0.5, 0.4, g, [1.0], [1.0], [[1.0]]),
+    "bounds.task_mismatch": lambda g: bounds.task_mismatch(0.5, g, [1.0], [0.5]),
+    "bounds.optimum_mismatch": lambda g: bounds.optimum_mismatch(0.5, g, [1.0], [0.5]),
     "lambda_features": lambda g: wane.lambda_features(K, np.eye(2), 0.5, discount=g),
     "bounds.subadditivity": lambda g: bounds.subadditivity(K, [0], [1], 0.5, discount=g),
 }

@@ -52,7 +52,7 @@ def test_reproduce_report_list_and_show(command, tmp_path):
     status, out, _ = command("reproduce", "--only", "diminishing", "errata", "--out", tmp_path)
     assert status == 0
     assert "report.html" in out
-    assert "errata: 12 of 12 claims hold" in out
+    assert "errata: 13 of 13 claims hold" in out
     status, out, _ = command("reproduce", "--only", "diminishing", "errata", "--out", tmp_path)
     assert out.count("already there") == 2
     page = (tmp_path / "report.html").read_text()

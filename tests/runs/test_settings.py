@@ -184,6 +184,8 @@ LISTED = {
     "mvt --distances 0": "--distances 0: a whole number between 1 and 6 is needed, not 0",
     "mvt --lam 2": "--lam 2: a λ between 0 and 1 is needed",
     "mvt --timings": "--timings: at least one value is needed",
+    "lambda-per-state --agent.episodes 50": "--agent.episodes 50: at least 100 is needed, because",
+    "patch-operator --shown 2": "--shown 2: a λ between 0 and 1 is needed",
     "lambda-operator --sweeps": "--sweeps: at least one value is needed",
     "fb-asymmetric --factors": "--factors: at least one value is needed",
     "fb-zero-shot --lambdas": "--lambdas: at least one value is needed",

@@ -186,6 +186,7 @@ EXPERIMENT = Experiment(
     paper=Operating(),
     fixed=fixed,
     draw=draw,
+    paper_cost="none stated",
     claims=(
         Claim(
             "asymmetric",
