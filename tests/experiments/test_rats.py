@@ -59,6 +59,7 @@ def test_the_figure(tables, tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.fuzz
 def test_blocks_are_held_out_for_each_rat_and_for_all_together():
     found = find("rats").tables(replace(TOY, blocks=2, last_harvest="forced"))["likelihoods"]
     assert found["pooled"].tolist() == [False] * 8 + [True]

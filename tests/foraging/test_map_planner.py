@@ -59,6 +59,7 @@ def test_q_is_that_of_the_exact_optimum(world, program, lam):
         assert own[exact.action(state, np.array(counts))] == pytest.approx(own.max(), abs=2e-3)
 
 
+@pytest.mark.fuzz
 def test_a_planner_is_found_again(world, program):
     """Also with a world whose true λ is another one: the planner is told nothing, so only λ̂ matters."""
     cells, actions = simulate(world, np.asarray(program(0.7)), 3.0, episodes=30, steps=12)
