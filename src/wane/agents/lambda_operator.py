@@ -36,7 +36,9 @@ from jaxtyping import Array, Float
 from wane.agents.common.policy import Policy, no_draws
 from wane.agents.forward_backward.tasks import all_rewards
 from wane.depletion import Geometric
+from wane.exact.representations import lambda_representation
 from wane.limits import require_memory
+from wane.mdp import MDP
 from wane.settings import Checked, Positive, Range
 from wane.types import Integer, PerSite, Scalar, Tree
 from wane.worlds.observe import Seen
@@ -65,19 +67,19 @@ class Config(Checked):
 class State(NamedTuple):
     """What is known of the world."""
 
-    transitions: Float[Array, "actions states states"]
+    transitions: Float[Array, "states actions states"]
     lam: Float[Array, "*states"]
 
 
 def init(key: jax.Array, world: World, config: Config) -> State:
-    """The world's kernel, one dense matrix for each action, and λ. Nothing is random.
+    """The world's kernel as a dense array, and λ. Nothing is random.
 
     Raises ValueError if the kernel needs too much memory, or if the world's rewards do not wear off by a λ.
     """
     n = world.n_states
     cure = "take a smaller world, or evaluate policies with wane.representation, which keeps sparse kernels sparse"
     require_memory("the kernel of every action", (n, "states"), (n, "states"), copies=world.n_actions + 3, cure=cure)
-    kernels = np.stack([world.mdp.action(i).toarray() for i in range(world.n_actions)])
+    kernels = np.stack([world.mdp.action(i).toarray() for i in range(world.n_actions)], 1)
     return State(jnp.asarray(kernels, float), jnp.asarray(_lam_of(world) if config.lam is None else config.lam, float))
 
 
@@ -94,18 +96,11 @@ def train(key: jax.Array, world: World, config: Config, state: State | None = No
 
 
 def q_values(state: State, chances: Table, rewards: Float[Array, " states"], discount: Scalar) -> Table:
-    """Q_λ(s, a) of a policy, exactly, from its SR M by Φ(s, s') = M(s, s') / (λ + (1 − λ) M(s', s')).
-
-    Q(s, a) = r(s) + γ Σ_t P_a(s, t) (V(t) − (1 − λ(s)) Φ(t, s) r(s)),   V(t) = Σ_s' Φ(t, s') r(s')
-    """
-    own = jnp.eye(len(chances), dtype=chances.dtype)
+    """Q_λ(s, a) of a policy, exactly."""
+    mdp = MDP(state.transitions)
     with jax.default_matmul_precision("highest"):  # A GPU would round factors to ten bits.
-        kernel = jnp.einsum("sa,ast->st", chances, state.transitions)
-        successor = jnp.linalg.solve(own - discount * kernel, own)
-        phi = successor / (state.lam + (1 - state.lam) * jnp.diagonal(successor))
-        later = jnp.einsum("ast,t->sa", state.transitions, phi @ rewards)
-        again = jnp.einsum("ast,ts->sa", state.transitions, phi)
-    return rewards[:, None] + discount * (later - ((1 - state.lam) * rewards)[:, None] * again)
+        phi = lambda_representation(mdp.under(chances), state.lam, discount=discount)
+        return jnp.asarray(phi.q_values(mdp, rewards))
 
 
 def improve(q: Table, temperature: Scalar) -> Table:
@@ -115,7 +110,7 @@ def improve(q: Table, temperature: Scalar) -> Table:
 
 def operate(state: State, rewards: Float[Array, " states"], config: Config) -> tuple[Table, Table]:
     """The policy π_K of some rewards, and its Q."""
-    actions, states = state.transitions.shape[:2]
+    states, actions = state.transitions.shape[:2]
     solve = partial(q_values, state, rewards=rewards, discount=config.discount)
 
     def sweep(_: Any, chances: Table) -> Table:
