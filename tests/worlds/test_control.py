@@ -151,6 +151,13 @@ def test_films(name, tmp_path):
     assert task.film(episode, tmp_path / "film.gif", "a title").read_bytes().startswith(b"GIF8")
 
 
+def test_without_a_screen_and_egl_the_error_says_so(monkeypatch):
+    monkeypatch.setenv("MUJOCO_GL", "disable")
+    states = Task("Hopper-v5").batch([0]).states
+    with pytest.raises(RuntimeError, match="no screen and no EGL"):
+        list(Task("Hopper-v5").pictures(states))
+
+
 def test_descriptions_come_back():
     for task in (Task("Hopper-v5", horizon=7), Task("wane/PointMass-v0", depletion=wane.Geometric(0.5), told=True)):
         assert from_description(describe(task)) == task

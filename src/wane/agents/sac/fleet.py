@@ -4,8 +4,8 @@ Every agent plays in a copy of the task of its own. All copies take a step toget
 program. Step t goes like this:
 
     actions ← act(policies, observations)      on the device; the host waits for the actions
-    learn(transitions of step t − 1)           on the device: remember them, and one update of every agent
-    step(actions)                              on the host, at the same time
+    step(actions)                              on the host, by a thread of its own
+    learn(transitions of step t − 1)           on the device, at the same time: remember them, one update of every agent
 
 So stepping and learning overlap, and a transition takes part in updates from one step after it was made. Nothing else
 differs from a loop that waits. Two arrays travel in a step: actions to the host, and transitions to the device.
@@ -15,6 +15,7 @@ the same result as training at once. `get` and `set` save what lives on the host
 """
 
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import jax
@@ -58,6 +59,9 @@ class Fleet:
         self._batch = task.batch(self._seeds(EXPLORE), threads)
         self._test_seeds = np.repeat(self._seeds(EVALUATE), config.evaluation_episodes).tolist()
         self._tests = task.batch(self._test_seeds, threads)
+        # Steps are taken by a thread of their own: on a GPU, starting the many small kernels of an update keeps the
+        # thread that starts them busy for as long as the update takes.
+        self._stepper = ThreadPoolExecutor(1)
         # What the last step led to, which the next call of `learn` takes.
         self._pending = np.zeros((len(keys), training.row_size(task) + 2), np.float32)
 
@@ -76,14 +80,14 @@ class Fleet:
         programs, updates = make_programs(self.task, self.config, structure), 0
         for t in range(begin, begin + self.config.steps):
             seen = self._batch.observation
-            actions = programs.act(leaves[: programs.n_policy], self.keys, seen, t)
+            taken = np.asarray(programs.act(leaves[: programs.n_policy], self.keys, seen, t))
+            stepping = self._stepper.submit(self._batch.step, taken)
             if t >= self.config.collection_steps:
                 leaves, sums = programs.learn(leaves, sums, self.keys, self.variants, self._pending, t)
                 updates += 1
             elif t > 0:
                 leaves = programs.remember(leaves, self.keys, self.variants, self._pending, t)
-            taken = np.asarray(actions)
-            outcome = self._batch.step(taken)
+            outcome = stepping.result()
             self._pending = pack(seen, taken, outcome)
             finished += outcome.ended
             earned += np.where(outcome.ended, outcome.earned, 0.0)

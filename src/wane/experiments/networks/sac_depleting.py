@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
-import pandas as pd
 from matplotlib.figure import Figure
 
 from wane.agents.sac import Config
@@ -61,10 +60,7 @@ class Wearing(Seeded):
 
 def seeded(settings: Wearing, seeds: Sequence[int], loop: Loop) -> Tables:
     """Learning curves and what the bandits do, in all three tasks; an episode of every agent of seed 0."""
-    places = settings.places().items()
-    parts = [learn(settings, task, settings.agents, seeds, loop, label) for label, task in places]
-    names = dict.fromkeys(name for part in parts for name in part)
-    return {name: pd.concat([part[name] for part in parts if name in part], ignore_index=True) for name in names}
+    return learn(settings, settings.places(), seeds, loop)
 
 
 def draw(settings: Wearing, tables: Tables) -> Figure:

@@ -1,7 +1,9 @@
 """The agents of the experiments with SAC: how they differ, and their training (see `wane.experiments.networks.sac`)."""
 
 import dataclasses
+import os
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -115,11 +117,14 @@ class Course:
     The memory is large, so it is kept out of the loop's state, and only what it holds is saved.
     """
 
-    def __init__(self, task: Task, config: Config, seeds: Sequence[int], agents: Sequence[str]):
+    def __init__(
+        self, task: Task, config: Config, seeds: Sequence[int], agents: Sequence[str], threads: int | None = None
+    ):
+        """`threads` step the copies of the task."""
         keys, chosen = seed_keys(seeds), [VARIANTS[name] for name in agents]
         columns = (np.tile(np.asarray(column, float), len(seeds)) for column in zip(*chosen, strict=True))
         variants = Variant(*(jnp.asarray(column) for column in columns))
-        self.fleet = Fleet(jnp.repeat(keys, len(agents)), task, config, variants)
+        self.fleet = Fleet(jnp.repeat(keys, len(agents)), task, config, variants, threads)
         self.states, self.epochs = self.fleet.init(), config.epochs
         self.replay: Replay | None = self.states.replay
         self.states = self._without_replay(self.states)
@@ -154,21 +159,65 @@ class Course:
         self.replay = Replay(items, jnp.asarray(tree["memory"]["added"]))
 
 
+class Courses:
+    """Courses in several tasks, by name, which go on at the same time: each has a thread of its own.
+
+    A GPU learns in one task while it would wait for the steps of another, and all tasks are as far as each other.
+    """
+
+    def __init__(self, courses: Mapping[str, Course]):
+        self._courses, self._threads = dict(courses), ThreadPoolExecutor(len(courses))
+        self.states = {name: course.states for name, course in courses.items()}
+
+    def step(self, states: Mapping[str, State], number: int) -> tuple[dict[str, State], dict[str, Any]]:
+        """One epoch in all tasks."""
+        wide = bool(jax.config.jax_enable_x64)  # pyright: ignore[reportAttributeAccessIssue]
+
+        def one(name: str) -> tuple[State, Any]:
+            with jax.enable_x64(wide):  # A thread begins with the precision of the process, not with that of its maker.
+                return self._courses[name].step(states[name], number)
+
+        found = dict(zip(states, self._threads.map(one, states), strict=True))
+        return {name: state for name, (state, _) in found.items()}, {name: info for name, (_, info) in found.items()}
+
+    def get(self) -> dict[str, Any]:
+        """What every course returns."""
+        return {name: course.get() for name, course in self._courses.items()}
+
+    def set(self, tree: Mapping[str, Any]) -> None:
+        """Goes back to what `get` returned."""
+        for name, course in self._courses.items():
+            course.set(tree[name])
+
+
 def seeded(settings: Control, seeds: Sequence[int], loop: Loop) -> Tables:
     """Learning curves and what the bandits do, of all tasks; of seed 0 an episode of every agent. Keeps its agents."""
-    parts = [learn(settings, task, settings.agents, seeds, loop) for task in settings.places().values()]
+    return learn(settings, settings.places(), seeds, loop)
+
+
+def learn(settings: Any, places: Mapping[str, Task], seeds: Sequence[int], loop: Loop) -> Tables:
+    """Trains all agents for all seeds in all tasks, which have the names in `places` in the tables."""
+    config, agents = settings.agent, settings.agents
+    # Every task has a thread that drives it, and the other cores simulate.
+    threads = max(((os.cpu_count() or 1) - len(places)) // len(places), 1)
+    courses = Courses(
+        {_file_name(label): Course(task, config, seeds, agents, threads) for label, task in places.items()}
+    )
+    work = config.steps * len(seeds) * len(agents) * len(places)
+    states, info = loop("training", courses.step, courses.states, config.epochs, work, "steps", courses)
+    parts = [
+        _tables(settings, label, task, seeds, states[_file_name(label)], info[_file_name(label)], loop)
+        for label, task in places.items()
+    ]
     names = dict.fromkeys(name for part in parts for name in part)
     return {name: pd.concat([part[name] for part in parts if name in part], ignore_index=True) for name in names}
 
 
-def learn(
-    settings: Any, task: Task, agents: Sequence[str], seeds: Sequence[int], loop: Loop, label: str | None = None
-) -> Tables:
-    """Trains all agents for all seeds in one task, which has its name in tables or another `label`."""
-    label, config = label or task.name, settings.agent
-    course = Course(task, config, seeds, agents)
-    name, work = f"training-{_file_name(label)}", config.steps * len(seeds) * len(agents)
-    states, info = loop(name, course.step, course.states, config.epochs, work, "steps", course)
+def _tables(
+    settings: Any, label: str, task: Task, seeds: Sequence[int], states: State, info: Mapping[str, Any], loop: Loop
+) -> dict[str, pd.DataFrame]:
+    """The tables of one task, from the last states and from what its epochs told."""
+    agents, config = settings.agents, settings.agent
     axes: dict[str, Any] = {"step": settings.steps, "seed": seeds, "agent": agents}
     curves = frame(info["greedy"], "greedy", **axes).assign(training=_column(info["returns"]))
     curves = curves.assign(**{term: _column(info["terms"][term]) for term in TERMS})

@@ -9,6 +9,7 @@ from the last step's solution. Both find the same solution: from one state, a st
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from ctypes.util import find_library
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -20,14 +21,17 @@ from jaxtyping import Float, UInt8
 from wane.extras import require
 from wane.worlds.control.task import Batch, Task
 
-# MuJoCo chooses how to render when it is imported, and by default it wants a screen.
+# MuJoCo chooses how to render when it is imported, and by default it wants a screen. Without a screen it needs EGL;
+# without EGL it can still simulate, but its import would fail if it were told to render.
 if sys.platform == "linux" and not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
-    os.environ.setdefault("MUJOCO_GL", "egl")
+    os.environ.setdefault("MUJOCO_GL", "egl" if find_library("EGL") else "disable")
 require("control", "a task of MuJoCo")
 mujoco: Any = import_module("mujoco")  # It has no annotations that a type checker could follow.
 rollout: Any = import_module("mujoco.rollout")
 
 PIXELS = 160
+DISABLED = ("disable", "disabled", "off", "false", "0")
+"""What the variable MUJOCO_GL holds if MuJoCo does not render."""
 
 
 class RolloutBatch(Batch):
@@ -132,7 +136,12 @@ def model_from(path: Path) -> Any:
 def render(
     model: Any, states: Float[np.ndarray, "moments numbers"], camera: Any
 ) -> Iterator[UInt8[np.ndarray, "height width 3"]]:
-    """Pictures of states."""
+    """Pictures of states. Raises RuntimeError on a machine that has neither a screen nor EGL."""
+    if os.environ.get("MUJOCO_GL") in DISABLED:
+        raise RuntimeError(
+            "MuJoCo cannot draw here, because there is no screen and no EGL: install libegl1 and libgl1-mesa-dri, or "
+            "what your system calls them, or draw on another machine"
+        )
     data = mujoco.MjData(model)
     with mujoco.Renderer(model, PIXELS, PIXELS) as renderer:
         for state in states:
