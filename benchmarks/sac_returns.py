@@ -11,8 +11,10 @@ with 1 if the intervals do not overlap.
 """
 
 import json
+import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 EVERY, EPISODES, LAST = 1000, 10, 3
@@ -75,11 +77,15 @@ def main(task: str = "Pendulum-v1", steps: str = "10000", seeds: str = "5") -> i
     from beside import peer_python
     from wane.experiments.common.statistics import bootstrap
 
-    curves = {"wane": ours(task, int(steps), int(seeds)), "Stable-Baselines3": []}
     command = [peer_python("stable_baselines3"), __file__, "theirs", task, steps]
-    for seed in range(int(seeds)):
-        told = subprocess.run([*command, str(seed)], check=True, capture_output=True, text=True).stdout
-        curves["Stable-Baselines3"].append(json.loads(told.splitlines()[-1]))
+
+    def run_theirs(seed: int) -> list[float]:
+        told = subprocess.run([*command, str(seed)], check=True, stdout=subprocess.PIPE, text=True).stdout
+        return json.loads(told.splitlines()[-1])
+
+    curves = {"wane": ours(task, int(steps), int(seeds))}
+    with ThreadPoolExecutor(os.cpu_count()) as threads:
+        curves["Stable-Baselines3"] = list(threads.map(run_theirs, range(int(seeds))))
     ends = {name: bootstrap([sum(run[-LAST:]) / LAST for run in runs]) for name, runs in curves.items()}
     for name, end in ends.items():
         print(f"{name}, {task}, {steps} steps, {seeds} seeds: {end}")

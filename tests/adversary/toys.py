@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from experiments.test_rats import TOY as RATS
+from experiments.test_sac import TOY_FLOPS as FLOPS
 from experiments.test_settings_exact import TOY as EXACT
 from experiments.test_settings_networks import toy
 from experiments.test_settings_tabular import SMALL
@@ -25,6 +26,8 @@ FEW = dataclasses.replace(SMALL, episodes=6)
 
 def settings(name: str) -> Settings:
     """Settings with which an experiment takes a second or little more, beside what JAX takes to compile."""
+    if name == "sac-flops":
+        return FLOPS
     if name in LEARNED:
         return toy(name)
     chosen = RATS if name == "rats" else EXACT[name] if name in EXACT else TABULAR[name]

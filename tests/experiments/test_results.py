@@ -23,7 +23,7 @@ def test_kept_claims_follow_from_the_kept_tables(name):
     tables = {table: pd.read_parquet(folder / f"{table}.parquet") for table in record["tables"]}
     claims = json.loads((folder / "claims.json").read_text("utf-8"))
     assert claims == experiment.findings(experiment.paper, tables)
-    assert name not in LEARNED or "H200" in record["device"]
+    assert name not in LEARNED or experiment.seeded is None or "H200" in record["device"]
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -10,10 +10,11 @@ import pytest
 import wane
 from wane.agents import load, sac
 from wane.agents.sac import Config
-from wane.experiments.networks import sac_depleting, sac_flops
+from wane.experiments.networks import sac_depleting
 from wane.experiments.networks.sac import EXPERIMENT
 from wane.experiments.networks.sac_depleting import EXPERIMENT as DEPLETING
 from wane.experiments.networks.sac_flops import EXPERIMENT as FLOPS
+from wane.experiments.networks.sac_flops import Flops
 from wane.experiments.networks.sac_learning import SIX, VARIANTS, Control, Course
 from wane.runs import SavingLoop, evaluation
 from wane.worlds.control import Task
@@ -21,6 +22,8 @@ from wane.worlds.control import Task
 AGENT = Config(hidden=(4,), batch=4, memory=40, random_steps=6, collection_steps=8, steps=12, epochs=3)
 SEVEN = tuple(VARIANTS)
 TOY = Control(seeds=2, tasks=("Pendulum-v1",), agents=SEVEN, agent=AGENT)
+
+TOY_FLOPS = Flops(tasks=("Pendulum-v1",), widths=(32,), agent=dataclasses.replace(Config(), batch=8))
 
 
 @pytest.fixture(scope="module")
@@ -211,7 +214,7 @@ def test_the_paper_s_settings():
 
 @pytest.mark.slow
 def test_flops(quick_compilation, tmp_path):
-    settings = sac_flops.Flops(tasks=("Pendulum-v1",), widths=(32,), agent=dataclasses.replace(Config(), batch=8))
+    settings = TOY_FLOPS
     tables = FLOPS.tables(settings)
     shares = tables["flops"].set_index("agent")["share"]
     assert shares["SAC-1"] < shares["lambda-SAC"] < shares["SAC-2"] == 1

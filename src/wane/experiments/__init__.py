@@ -45,6 +45,9 @@ FOLDERS: dict[str, Literal["exact", "tabular", "networks", "foraging"]] = {
     "fb-asymmetric": "networks",
     "lambda-operator": "tabular",
     "mvt": "networks",
+    "sac": "networks",
+    "sac-flops": "networks",
+    "sac-depleting": "networks",
     "rats": "foraging",
     "fb-zero-shot": "networks",
 }

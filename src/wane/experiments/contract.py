@@ -12,6 +12,7 @@ An experiment computes two kinds of tables. `fixed(settings)` computes what depe
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol, get_args, runtime_checkable
 
@@ -54,8 +55,8 @@ class Settings(Checked):
     def rules(self) -> None:
         """Raises SettingError if settings do not fit each other. A subclass that has further rules calls this too."""
         for name, instead in self.SET_BY_EXPERIMENT.items():
-            part, field = name.split(".")
-            config = getattr(self, part)
+            parts, _, field = name.rpartition(".")
+            config = attrgetter(parts)(self)
             same = _same(getattr(config, field), getattr(type(config)(), field))
             self.require(same, name, f"the experiment sets this itself; change {instead} instead")
 

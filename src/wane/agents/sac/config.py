@@ -69,8 +69,14 @@ class Config(Checked):
     """episodes of an evaluation, with the mean action; nothing is learned from them"""
 
     def rules(self) -> None:
-        """Raises SettingError for limits in the wrong order, a memory smaller than a batch, a λ < 1 without a λF."""
-        require(self.limits[0] < self.limits[1], self, "limits", "a lower limit and then a higher one are needed")
+        """Raises SettingError for limits in the wrong order, a memory smaller than a batch, a λ < 1 without a λF.
+
+        It also raises one for a share of a critic.
+        """
+        needed = "a lower limit and then a higher one are needed, because what is outside of them is cut off"
+        require(self.limits[0] < self.limits[1], self, "limits", needed)
+        if not is_traced(self.critics):
+            require(bool(self.critics in (1, 2)), self, "critics", "1 or 2 is needed")
         require(
             self.memory >= self.batch, self, "memory", f"at least {self.batch:,} is needed, because that is a batch"
         )

@@ -114,5 +114,6 @@ EXPERIMENT = Experiment(
         ),
         Claim("learns", "In one of the tasks, every kind of agent earns more at the end than at first.", learns),
     ),
+    paper_cost="not in the paper",
     double_precision=False,
 )

@@ -36,7 +36,7 @@ VARIANTS: dict[str, Variant] = {
 SIX: tuple[Agent, ...] = ("SAC-2", "SAC-1", "0-SAC", "0.5-SAC", "1-SAC", "lambda-SAC")
 """The paper's."""
 KINDS: dict[str, str] = dict.fromkeys(
-    ("agent.critics", "agent.lam", "agent.adaptive", "agent.feature_weight"), "agents"
+    ("agent.critics", "agent.lam", "agent.adaptive", "agent.feature_weight", "agent.bandit.averaging"), "agents"
 )
 """Settings in which the kinds of agents differ, and the setting that chooses kinds."""
 TERMS = "value", "correction", "lam", "entropy", "temperature", "critic", "features"
@@ -61,10 +61,8 @@ class Control(Seeded):
     """all agents"""
 
     def rules(self) -> None:
-        """Raises SettingError for unknown tasks, and if the bandit's feedback is chosen elsewhere."""
+        """Raises SettingError for unknown tasks."""
         super().rules()
-        needed = "0 is needed: the experiment sets this itself; change agents instead"
-        self.require(bool(self.agent.bandit.averaging == 0), "agent.bandit.averaging", needed)
         for name in self.tasks:
             self.require(_is_known(name), "tasks", f"an id of Gymnasium or wane/PointMass-v0 is needed, not {name!r}")
 
