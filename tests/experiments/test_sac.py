@@ -208,7 +208,7 @@ def test_the_paper_s_settings():
     paper = EXPERIMENT.paper
     assert dataclasses.replace(paper.agent, steps=1000, epochs=1000) == Config()
     assert (paper.seeds, paper.agents, paper.tasks) == (8, SIX, ("HalfCheetah-v5", "Hopper-v5"))
-    assert paper.steps[-1] == 1_000_000
+    assert paper.steps[-1] == 250_000  # The paper has a million; see the differences that the experiment states.
     assert {name: sac.variant_of(VARIANTS[name].applied(Config())) for name in SIX} == {n: VARIANTS[n] for n in SIX}
 
 
