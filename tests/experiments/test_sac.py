@@ -12,6 +12,7 @@ from wane.agents import load, sac
 from wane.agents.sac import Config
 from wane.experiments.networks import sac_depleting
 from wane.experiments.networks.sac import EXPERIMENT
+from wane.experiments.networks.sac_claims import AT_THE_END
 from wane.experiments.networks.sac_depleting import EXPERIMENT as DEPLETING
 from wane.experiments.networks.sac_flops import EXPERIMENT as FLOPS
 from wane.experiments.networks.sac_flops import Flops
@@ -126,25 +127,26 @@ def test_the_memory_is_dropped_when_it_is_not_needed(toy):
     assert not [name for name in saved if "memory" in name]
 
 
-def made_up(task="HalfCheetah-v5", agents=SEVEN, **means):
+def made_up(task="HalfCheetah-v5", agents=SEVEN, steps=1_000_000, **means):
     """Tables in which agents begin at 0 and earn what is given at the end, with a little noise."""
     curves, arms = [], []
     for seed in range(6):
         for agent in agents:
             mean = means.get(agent.replace("-", "_").replace("0.5", "half").replace("0_", "zero_"), 10.0)
-            for step, greedy in ((1000, 0.0), (2000, 0.9 * mean), (3000, mean), (10_000, mean)):
+            for tenths, greedy in ((1, 0.0), (2, 0.9 * mean), (3, mean), (10, mean)):
                 noise = 0.01 * ((seed * 7 + len(agent)) % 5)
-                curves.append(dict(task=task, step=step, seed=seed, agent=agent, greedy=greedy + noise, value=1.0))
+                row = dict(task=task, step=tenths * steps // 10, seed=seed, agent=agent, value=1.0)
+                curves.append(row | {"greedy": greedy + noise})
             if agent.startswith("lambda"):
                 for lam, chance in means.get("arms", {0.0: 0.2, 0.5: 0.2, 1.0: 0.6}).items():
-                    row = dict(task=task, step=10_000, seed=seed, agent=agent, lam=lam)
+                    row = dict(task=task, step=steps, seed=seed, agent=agent, lam=lam)
                     arms.append(row | {"probability": chance + 0.001 * seed})
     costs = {"SAC-2": 100.0, "SAC-1": 60.0} | means.get("flops", {})
     flops = [dict(task=task, agent=agent, flops=costs.get(agent, costs.get("rest", 90.0))) for agent in agents]
     return {"curves": pd.DataFrame(curves), "arms": pd.DataFrame(arms), "flops": pd.DataFrame(flops)}
 
 
-PAPER = dataclasses.replace(EXPERIMENT.paper, agent=dataclasses.replace(EXPERIMENT.paper.agent, steps=1000, epochs=10))
+PAPER = dataclasses.replace(EXPERIMENT.paper, agent=dataclasses.replace(EXPERIMENT.paper.agent, epochs=100))
 
 
 @pytest.mark.parametrize(
@@ -157,7 +159,7 @@ PAPER = dataclasses.replace(EXPERIMENT.paper, agent=dataclasses.replace(EXPERIME
         ("HalfCheetah-v5", {"zero_SAC": 5.0, "SAC_1": 7.0}, {"one-critic"}),
         ("HalfCheetah-v5", {"zero_SAC": 5.0, "lambda_SAC_average": 5.0}, {"average"}),
         ("HalfCheetah-v5", {"zero_SAC": 5.0, "arms": {0.0: 0.5, 0.5: 0.3, 1.0: 0.2}}, {"drifts"}),
-        ("HalfCheetah-v5", {"zero_SAC": 5.0, "flops": {"rest": 110.0}}, {"cheaper", "fewer-flops"}),
+        ("HalfCheetah-v5", {"zero_SAC": 5.0, "flops": {"rest": 110.0}}, {"fewer-flops"}),
         ("HalfCheetah-v5", {"zero_SAC": -5.0}, {"learns"}),
         ("Hopper-v5", {"zero_SAC": 12.0, "arms": {0.0: 0.5, 0.5: 0.3, 1.0: 0.2}}, set()),
         ("Hopper-v5", {"zero_SAC": 8.0}, {"low-lambda-helps"}),
@@ -167,10 +169,20 @@ PAPER = dataclasses.replace(EXPERIMENT.paper, agent=dataclasses.replace(EXPERIME
 def test_every_claim_can_hold_and_can_fail(task, means, failing):
     best = {"1_SAC": 10.05} | means
     records = EXPERIMENT.findings(PAPER, made_up(task, **best))
-    assert {record["name"] for record in records if record["verdict"] == "fails"} == failing
+    again = {f"{name}-so-far" for name in failing & AT_THE_END.keys()}
+    assert {record["name"] for record in records if record["verdict"] == "fails"} == failing | again
     for record in records:
         if record["verdict"] == "not tested":
             assert "was not learned: add it to tasks" in record["detail"]
+
+
+def test_the_paper_s_claims_are_tested_at_the_paper_s_length_only():
+    tables = made_up(steps=500_000, **{"zero_SAC": 5.0, "1_SAC": 10.05})
+    records = {record["name"]: record for record in EXPERIMENT.findings(PAPER, tables)}
+    for name in AT_THE_END.keys() - {"low-lambda-helps"}:
+        assert records[name]["verdict"] == "not tested"
+        assert "took 500,000 steps here and 1,000,000 in the paper" in records[name]["detail"]
+        assert records[f"{name}-so-far"]["verdict"] == "holds"
 
 
 def test_claims_say_what_the_settings_leave_out():
@@ -208,7 +220,7 @@ def test_the_paper_s_settings():
     paper = EXPERIMENT.paper
     assert dataclasses.replace(paper.agent, steps=1000, epochs=1000) == Config()
     assert (paper.seeds, paper.agents, paper.tasks) == (8, SIX, ("HalfCheetah-v5", "Hopper-v5"))
-    assert paper.steps[-1] == 250_000  # The paper has a million; see the differences that the experiment states.
+    assert paper.steps[-1] == 130_000  # The paper has a million; see the differences that the experiment states.
     assert {name: sac.variant_of(VARIANTS[name].applied(Config())) for name in SIX} == {n: VARIANTS[n] for n in SIX}
 
 

@@ -69,8 +69,7 @@ def draw(settings: Wearing, tables: Tables) -> Figure:
     grid = figure.subplots(2, 3)
     for column, label in zip(grid.T, (STATIONARY, HIDDEN, TOLD), strict=True):
         curves = select(tables["curves"], task=label)
-        plots.plot_learning(curves, "step", "greedy", interval="error", ax=column[0], colours=sac.COLOURS)
-        column[0].legend(frameon=False, fontsize="x-small")
+        sac.draw_returns(column[0], curves)
         plots.tidy(column[0], f"{label} ({curves['seed'].nunique()} seeds, ± s.e.)", "step", "return, mean action")
         sac.draw_arms(column[1], select(tables["arms"], task=label))
     return figure

@@ -69,7 +69,9 @@ def draw(settings: Flops, tables: Tables) -> Figure:
         ax.set_xscale("log")
         ax.set_ylim(0, 1.1)
         ax.legend(frameon=False)
-        plots.tidy(ax, name, "units of a hidden layer", "FLOPs of an update, SAC with two critics = 1")
+        ax.set_xticks(settings.widths, map(str, settings.widths))
+        ax.minorticks_off()
+        plots.tidy(ax, name, "units of a hidden layer", "FLOPs of an update (SAC-2 = 1)")
     return figure
 
 

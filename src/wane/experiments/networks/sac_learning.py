@@ -57,7 +57,7 @@ class Control(Seeded):
     agents: Annotated[tuple[Agent, ...], DISTINCT] = SIX
     """the kinds of agents: SAC with two critics and with one, one critic with a fixed λ, and λ-SAC, also with feedback
     against the average of earlier episodes"""
-    agent: Config = field(default_factory=lambda: Config(steps=10_000, epochs=25))
+    agent: Config = field(default_factory=lambda: Config(steps=10_000, epochs=13))
     """all agents"""
 
     def rules(self) -> None:
