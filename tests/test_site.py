@@ -72,6 +72,9 @@ def test_every_formula_became_mathematics():
     theory = (SITE / "theory.html").read_text(encoding="utf-8")
     assert theory.count('<math xmlns="http://www.w3.org/1998/Math/MathML" display="block"') > 15
     assert "$$" not in theory
+    assert (
+        theory.count("</math><math") > 5
+    )  # A wide space divides a formula, so that a narrow window can stack its parts.
 
 
 @pytest.fixture(scope="module")
