@@ -142,8 +142,8 @@ def small(settings: Settings) -> Iterator[Result]:
 
     for call, what, floor in (
         (one, "one representation in FourRooms", 5.0),
-        (from_one_solve, "4 policies × 3 λ in FourRooms, one solve a policy", 40.0),
-        (from_twelve_solves, "4 policies × 3 λ in FourRooms, twelve solves", None),
+        (from_one_solve, "4 policies × 3 λ, one solve a policy", 40.0),
+        (from_twelve_solves, "4 policies × 3 λ, twelve solves", None),
     ):
         ours, peer = race(call, lambda: np.linalg.inv(system), repeats=15)
         yield Result("small", what, "numpy.linalg.inv", ours, peer, ours / peer, "≤", floor, "× its cost")
