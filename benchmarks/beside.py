@@ -22,6 +22,8 @@ import jax
 from rich.console import Console
 from rich.table import Table
 
+import readme
+
 HERE = Path(__file__).parent
 INSTALLED = {
     "torch": ["torch", "numpy"],
@@ -135,7 +137,4 @@ def write_readme(name: str, kept: dict) -> None:
             numbers = f"{r['ours']:,.0f} | {r['peer']} | {r['theirs']:,.0f} | {r['ratio']:.3g} × | {floor}"
             lines.append(f"| {r['what']} | {numbers} |")
         lines.append("")
-    page, start, end = HERE / "README.md", f"<!-- written by {name}.py -->", f"<!-- end of {name}.py -->"
-    before, rest = page.read_text(encoding="utf-8").split(start)
-    text = "\n".join(lines).rstrip()
-    page.write_text(f"{before}{start}\n{text}\n{end}{rest.split(end)[1]}", encoding="utf-8")
+    readme.write(name, lines)

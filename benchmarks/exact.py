@@ -15,17 +15,13 @@ by it, the ratio is a lower bound, and what stopped it is kept.
 
 import importlib.metadata
 import json
-import multiprocessing
 import os
 import platform
-import resource
 import sys
 import time
-import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import scipy
@@ -35,15 +31,14 @@ from rich.table import Table
 from scipy import sparse
 from scipy.sparse.linalg import splu
 
+import readme
 import wane
+from chains import CHAINS, describe, random_dense
+from mdp_solvers import evaluate_with, mdptoolbox_evaluation, problem, quantecon_evaluation
+from timing import PAUSE, apart, race
 from wane.worlds.catalog import four_rooms
 
 RESULTS = Path(__file__).parent / "results" / "exact.json"
-README = Path(__file__).parent / "README.md"
-MARKS = "<!-- written by exact.py -->", "<!-- end -->"
-GIB = 2**30
-PAUSE = 0.2
-ADDRESS_SPACE = 12 * GIB
 
 
 @dataclass(frozen=True)
@@ -81,99 +76,6 @@ class Result:
         if self.floor is None or self.measured is None:
             return None
         return bool(self.measured <= self.floor if self.sign == "≤" else self.measured >= self.floor)
-
-
-def random_dense(n: int) -> np.ndarray:
-    return np.random.default_rng(0).dirichlet(np.ones(n), n)
-
-
-def grid(*shape: int) -> sparse.csr_array:
-    """A random walk on a box; moves that bump into its border stay."""
-    states = np.arange(np.prod(shape)).reshape(shape)
-    ends = [
-        np.take(states, np.clip(np.arange(length) + move, 0, length - 1), axis).ravel()
-        for axis, length in enumerate(shape)
-        for move in (-1, 1)
-    ]
-    rows = np.tile(states.ravel(), len(ends))
-    entries = np.full(rows.size, 1 / len(ends))
-    return sparse.csr_array((entries, (rows, np.concatenate(ends))), shape=(states.size, states.size))
-
-
-def random_successors(n: int, successors: int = 5) -> sparse.csr_array:
-    """A random MDP under a policy: every state has a few random successors, with random probabilities."""
-    rng = np.random.default_rng(0)
-    entries = rng.dirichlet(np.ones(successors), n).ravel()
-    rows, columns = np.repeat(np.arange(n), successors), rng.integers(n, size=n * successors)
-    return sparse.csr_array((entries, (rows, columns)), shape=(n, n))
-
-
-def random_regular(n: int, degree: int = 10) -> sparse.csr_array:
-    """A random walk on a random regular graph: the union of random permutations and their inverses."""
-    rng = np.random.default_rng(0)
-    ends = [rng.permutation(n) for _ in range(degree // 2)]
-    rows, columns = np.tile(np.arange(n), degree // 2), np.concatenate(ends)
-    both = np.concatenate([rows, columns]), np.concatenate([columns, rows])
-    return sparse.csr_array((np.full(both[0].size, 1 / degree), both), shape=(n, n))
-
-
-CHAINS: dict[str, Callable[..., Any]] = {
-    "dense": random_dense,
-    "walk": grid,
-    "grid": grid,
-    "random": random_successors,
-    "regular": random_regular,
-}
-
-
-def race(*rivals: Callable[[], Any], repeats: int = 7) -> list[float]:
-    """Seconds a call of each rival, the best of interleaved repeats; quick calls are timed in bunches."""
-    bunches = []
-    for rival in rivals:
-        rival()
-        start = time.perf_counter()
-        rival()
-        bunches.append(max(1, int(0.03 / (time.perf_counter() - start))))
-    best = [np.inf] * len(rivals)
-    for _ in range(repeats):
-        for i, (rival, bunch) in enumerate(zip(rivals, bunches, strict=True)):
-            time.sleep(PAUSE)
-            start = time.perf_counter()
-            for _ in range(bunch):
-                rival()
-            best[i] = min(best[i], (time.perf_counter() - start) / bunch)
-    return best
-
-
-def apart(work: Callable[..., dict], *arguments: Any, limit: float = 600.0) -> dict:
-    """What `work` answers in a process of its own, with its peak memory; or `stopped`, why there is no answer."""
-    context = multiprocessing.get_context("spawn")
-    ours, theirs = context.Pipe(duplex=False)
-    process = context.Process(target=_limited, args=(theirs, work, arguments))
-    process.start()
-    theirs.close()
-    # Importing and building the chain take seconds of their own.
-    answer = None
-    if ours.poll(limit + 30.0):
-        try:
-            answer = ours.recv()
-        except EOFError:
-            process.join()
-            answer = {"stopped": f"ended with exit code {process.exitcode}"}
-    else:
-        process.kill()
-    process.join()
-    return answer or {"stopped": f"{limit:.0f} s", "seconds": limit}
-
-
-def _limited(pipe: Any, work: Callable[..., dict], arguments: tuple) -> None:
-    resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE, ADDRESS_SPACE))
-    try:
-        answer = work(*arguments)
-    except MemoryError:
-        answer = {"stopped": f"{ADDRESS_SPACE // GIB} GiB of address space"}
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
-    pipe.send(answer | {"peak_gib": peak / GIB})
 
 
 def solve_with_wane(chain: str, shape: tuple, discount: float) -> dict:
@@ -239,12 +141,11 @@ def small(settings: Settings) -> Iterator[Result]:
                 wane.representation(mdp.under(policy), wane.Geometric(lam), discount=0.97).action_matrix(mdp)
 
     for call, what, floor in (
-        (one, "one representation", 5.0),
-        (from_one_solve, "4 policies × 3 λ, action form, one solve a policy", 40.0),
-        (from_twelve_solves, "4 policies × 3 λ, action form, twelve solves", None),
+        (one, "one representation in FourRooms", 5.0),
+        (from_one_solve, "4 policies × 3 λ, one solve a policy", 40.0),
+        (from_twelve_solves, "4 policies × 3 λ, twelve solves", None),
     ):
         ours, peer = race(call, lambda: np.linalg.inv(system), repeats=15)
-        what = f"{what}, FourRooms of {n} states"
         yield Result("small", what, "numpy.linalg.inv", ours, peer, ours / peer, "≤", floor, "× its cost")
     yield _busy_cores(settings.size(2048, 1024))
 
@@ -306,7 +207,7 @@ def _beside_splu(
             "seconds": min(one["seconds"], ours["seconds"]),
         }
         peer = other if other.get("seconds", 0.0) < peer["seconds"] else peer
-    what = f"10 sites, {_named(chain, shape)}, γ = {discount}"
+    what = f"10 sites, {describe(chain, shape)}, γ = {discount}"
     note = f"{ours['method']}; residual {ours['residual']:.1e}"
     if ours["residual"] > 1e-10:
         raise RuntimeError(f"{what}: residual {ours['residual']}")
@@ -327,13 +228,6 @@ def _compared(
     return Result(case, what, peer, ours_s, seconds, seconds / ours_s, "≥", floor, "× faster", note)
 
 
-def _named(chain: str, shape: tuple) -> str:
-    if chain in ("grid", "walk"):
-        return f"walk on {' × '.join(f'{side:,}' for side in shape)}"
-    names = {"random": "5 random successors", "regular": "random 10-regular graph", "dense": "dense chain"}
-    return f"{names[chain]}, {shape[0]:,} states"
-
-
 def dense_peers(settings: Settings) -> Iterator[Result]:
     """One stationary evaluation, which is all that solvers for MDPs know, against theirs: dense kernels."""
     for n in (100, settings.size(1000, 300)):
@@ -349,8 +243,8 @@ def sparse_peers(settings: Settings) -> Iterator[Result]:
 
 
 def _evaluations(case: str, chain: str, shape: tuple, limit: float) -> Iterator[Result]:
-    kernel, rewards = _problem(chain, shape)
-    what, note = f"λ = 1, {_named(chain, shape)}", "expands sparse kernels to dense arrays"
+    kernel, rewards = problem(chain, shape)
+    what, note = f"λ = 1, {describe(chain, shape)}", "expands sparse kernels to dense arrays"
 
     stays = wane.Geometric(1.0)
 
@@ -370,43 +264,6 @@ def _evaluations(case: str, chain: str, shape: tuple, limit: float) -> Iterator[
     else:
         answer = apart(evaluate_with, "mdptoolbox", chain, shape, limit=limit)
         yield _compared(case, what, "pymdptoolbox", seconds, answer, 1.0, note)
-
-
-def _problem(chain: str, shape: tuple) -> tuple[Any, np.ndarray]:
-    kernel = CHAINS[chain](*shape)
-    return kernel, np.random.default_rng(1).normal(size=kernel.shape[0])
-
-
-def evaluate_with(peer: str, chain: str, shape: tuple) -> dict:
-    make = quantecon_evaluation if peer == "quantecon" else mdptoolbox_evaluation
-    call = make(*_problem(chain, shape))
-    start = time.perf_counter()
-    call()
-    return {"seconds": time.perf_counter() - start}
-
-
-def quantecon_evaluation(kernel: Any, rewards: np.ndarray) -> Callable[[], np.ndarray]:
-    from quantecon.markov import DiscreteDP
-
-    n = len(rewards)
-    only = np.zeros(n, int)
-    if sparse.issparse(kernel):
-        problem = DiscreteDP(rewards, sparse.csr_matrix(kernel), 0.99, np.arange(n), only)
-    else:
-        problem = DiscreteDP(rewards[:, None], kernel[:, None], 0.99)
-    return lambda: problem.evaluate_policy(only)
-
-
-def mdptoolbox_evaluation(kernel: Any, rewards: np.ndarray) -> Callable[[], None]:
-    """Its matrix evaluation. Its checks refuse rows that miss 1 by a few roundings: it is built on another kernel."""
-    from mdptoolbox.mdp import PolicyIteration
-
-    n = len(rewards)
-    stay = [sparse.eye(n, format="csr")] if sparse.issparse(kernel) else np.eye(n)[None]
-    with warnings.catch_warnings(action="ignore"):
-        problem = PolicyIteration(stay, rewards[:, None], 0.99, policy0=np.zeros(n, int))
-    problem.P = (sparse.csr_matrix(kernel),) if sparse.issparse(kernel) else (kernel,)
-    return problem._evalPolicyMatrix
 
 
 CASES: dict[str, Callable[[Settings], Iterator[Result]]] = {
@@ -451,10 +308,8 @@ def table(records: list[dict], machine: str) -> Table:
 
 def write_readme(kept: dict) -> None:
     """Puts the kept results into the page beside this script."""
-    lines = [" | ".join(cells) for cells in (HEAD, ["---"] * len(HEAD), *map(row, kept["results"]))]
-    text = f"{kept['hardware']}\n\n" + "".join(f"| {line} |\n" for line in lines)
-    before, rest = README.read_text(encoding="utf-8").split(MARKS[0])
-    README.write_text(f"{before}{MARKS[0]}\n{text}{MARKS[1]}{rest.split(MARKS[1])[1]}", encoding="utf-8")
+    rows = [HEAD, ["---"] * len(HEAD), *map(row, kept["results"])]
+    readme.write("exact", [kept["hardware"], "", *(f"| {' | '.join(cells)} |" for cells in rows)])
 
 
 def keep(records: list[dict], machine: str) -> None:

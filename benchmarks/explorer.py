@@ -21,10 +21,9 @@ from rich.table import Table
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent / "tests"))
 
+import readme  # noqa: E402
 from report import chromium  # noqa: E402
 from wane import explore  # noqa: E402
-
-MARKS = "<!-- written by explorer.py -->", "<!-- end of explorer.py -->"
 
 TOOLS = """() => {
   const { app } = wane.app, { store } = app, { emptyWorld, putReward, putWall } = wane.editing;
@@ -152,10 +151,7 @@ def write_readme(machine: str, rows: list[dict[str, Any]]) -> None:
     for r in rows:
         most = "" if r["most"] is None else f"{r['most']:g} {r['unit']}"
         lines.append(f"| {r['what']} | {r['value']:.3g} {r['unit']} | {most} |")
-    page = HERE / "README.md"
-    before, rest = page.read_text(encoding="utf-8").split(MARKS[0])
-    text = "\n".join(lines)
-    page.write_text(f"{before}{MARKS[0]}\n{text}\n{MARKS[1]}{rest.split(MARKS[1])[1]}", encoding="utf-8")
+    readme.write("explorer", lines)
 
 
 if __name__ == "__main__":

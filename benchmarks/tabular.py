@@ -21,6 +21,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+import readme
 import wane
 from wane.agents import gpi, q_lambda
 from wane.agents.common.rollout import Transition
@@ -28,7 +29,6 @@ from wane.worlds import World, make
 from wane.worlds.observe import Seen
 
 HERE = Path(__file__).parent
-MARKS = "<!-- written by tabular.py -->", "<!-- end of tabular.py -->"
 AGENTS, EPISODES = 24, 100
 BELIEVED = 0.5
 
@@ -189,10 +189,7 @@ def write_readme(hardware: str, results: list[dict]) -> None:
         floor = "" if r["floor"] is None else f"≥ {r['floor']:g}"
         numbers = f"{r['ours']:,.0f} | {r['peer']} | {r['theirs']:,.0f} | {r['ratio']:.0f} × | {floor}"
         lines.append(f"| {r['what']} | {numbers} |")
-    page = HERE / "README.md"
-    before, rest = page.read_text(encoding="utf-8").split(MARKS[0])
-    text = "\n".join(lines)
-    page.write_text(f"{before}{MARKS[0]}\n{text}\n{MARKS[1]}{rest.split(MARKS[1])[1]}", encoding="utf-8")
+    readme.write("tabular", lines)
 
 
 if __name__ == "__main__":

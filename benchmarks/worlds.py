@@ -27,6 +27,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+import readme
 from numpy_raycaster import cast_frame
 from wane import TimeElapsed
 from wane.worlds import FirstPerson, World, make
@@ -37,7 +38,6 @@ from wane.worlds.simulate import Batch
 HERE = Path(__file__).parent
 PEER = HERE.parent / ".cache" / "bench-gymnax"
 BATCH, STEPS = 4096, 200
-MARKS = "<!-- written by worlds.py -->", "<!-- end of worlds.py -->"
 
 PEER_SCRIPT = f"""
     import time, gymnax, jax
@@ -272,10 +272,7 @@ def write_readme(hardware: str, results: list[dict]) -> None:
     for r in results:
         numbers = f"{r['ours']:,.0f} | {r['peer']} | {r['theirs']:,.0f} | {r['ratio']:.3g} × | ≥ {r['floor']:g}"
         lines.append(f"| {r['what']} | {numbers} |")
-    page = HERE / "README.md"
-    before, rest = page.read_text(encoding="utf-8").split(MARKS[0])
-    text = "\n".join(lines)
-    page.write_text(f"{before}{MARKS[0]}\n{text}\n{MARKS[1]}{rest.split(MARKS[1])[1]}", encoding="utf-8")
+    readme.write("worlds", lines)
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ import wane
 from runs.sample import EXPERIMENT
 from wane import cli, experiments, worlds
 from wane.agents import Trained, load, q_lambda
+from wane.commands import reading, running
 from wane.runs.evaluation import best_return
 
 TESTS = Path(__file__).parent
@@ -28,7 +29,7 @@ TABLES = ("expected", "walks", "later")
 @pytest.fixture
 def only_sample(monkeypatch):
     """Makes the sample the only experiment that there is."""
-    for module in (experiments, cli):
+    for module in (experiments, reading, running):
         monkeypatch.setattr(module, "FOLDERS", {NAME: "tabular"})
     monkeypatch.setattr(experiments, "module_of", lambda name: NAME)
 
@@ -146,7 +147,7 @@ def test_what_cannot_be_carried_out_is_told_in_one_line(command, words, message)
 def test_the_report_needs_no_run_of_ones_own(command, only_sample, monkeypatch, tmp_path):
     """Where nothing was run yet, it shows what comes with the package, which is nothing here."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(cli, "KEPT", tmp_path / "kept")
+    monkeypatch.setattr(reading, "KEPT", tmp_path / "kept")
     monkeypatch.setattr(experiments, "NAMES", (NAME,))
     status, out, errors = command("report")
     assert (status, errors) == (0, "")
@@ -370,8 +371,8 @@ def test_evaluate_names_what_is_wrong(command, agent, tmp_path):
 
 def test_kept_results_are_those_of_the_package(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert Path(wane.__file__).parent / "results" == cli.KEPT
-    assert (cli.KEPT / "paper").is_dir()
+    assert Path(wane.__file__).parent / "results" == reading.KEPT
+    assert (reading.KEPT / "paper").is_dir()
 
 
 def test_the_sample_fits_the_contract():

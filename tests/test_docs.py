@@ -79,6 +79,15 @@ def test_links_lead_somewhere(page):
             assert anchor in map(slug, headings(file)), f"{page.name}: {file.name} has no heading #{anchor}"
 
 
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_files_that_a_page_names_are_there(page):
+    text = page.read_text(encoding="utf-8")
+    missing = [
+        file for file in re.findall(r"`((?:src|tests|docs|benchmarks)/[\w./-]+)`", text) if not (ROOT / file).exists()
+    ]
+    assert not missing, f"{page.name} names {missing}"
+
+
 @pytest.mark.parametrize("page", PAGES[1:], ids=name)
 def test_lines_are_not_too_long(page):
     for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), 1):

@@ -72,6 +72,9 @@ def test_every_formula_became_mathematics():
     theory = (SITE / "theory.html").read_text(encoding="utf-8")
     assert theory.count('<math xmlns="http://www.w3.org/1998/Math/MathML" display="block"') > 15
     assert "$$" not in theory
+    assert (
+        theory.count("</math><math") > 5
+    )  # A wide space divides a formula, so that a narrow window can stack its parts.
 
 
 @pytest.fixture(scope="module")
@@ -83,18 +86,35 @@ def browser():
 
 
 def looks(page, address):
-    """What is wrong with a page as it is shown: errors, sideways scrolling, a heading that the bar covers."""
+    """What is wrong with a page as it is shown: sideways scrolling, what is cut off, a heading that the bar covers."""
     page.goto(address)
     wrong = page.evaluate(
         """() => {
           const wrong = [], root = document.documentElement;
-          if (root.scrollWidth > root.clientWidth) {
-            const isWide = e => e.getBoundingClientRect().right > root.clientWidth + 1;
-            const wide = [...document.querySelectorAll('article *')].find(isWide);
-            wrong.push(`${root.scrollWidth} px wide on ${root.clientWidth}: ${wide && wide.outerHTML.slice(0, 90)}`);
+          const all = selector => [...document.querySelectorAll(selector)];
+          for (const frame of [root, ...all('.bd-article-container')]) {
+            if (frame.scrollWidth <= frame.clientWidth) continue;
+            const edge = frame.getBoundingClientRect().right + 1;
+            const wide = all('article *').find(e => e.getBoundingClientRect().right > edge);
+            wrong.push(`${frame.scrollWidth} px wide on ${frame.clientWidth}: ${wide && wide.outerHTML.slice(0, 90)}`);
           }
+          const hides = e =>
+            e.clientWidth && e.scrollWidth > e.clientWidth + 1 && /hidden|clip/.test(getComputedStyle(e).overflowX);
+          for (const e of all('article *, .prev-next-area *').filter(hides))
+            wrong.push(`cut off at ${e.clientWidth} of ${e.scrollWidth} px: ${e.outerHTML.slice(0, 90)}`);
+          const isBroken = cell => {
+            const words = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT), range = document.createRange();
+            for (let text; (text = words.nextNode()); )
+              for (const word of text.data.matchAll(/[A-Za-z0-9.]+/g)) {
+                range.setStart(text, word.index);
+                range.setEnd(text, word.index + word[0].length);
+                if (new Set([...range.getClientRects()].map(box => Math.round(box.top))).size > 1) return true;
+              }
+          };
+          for (const cell of all('article td, article th').filter(isBroken).slice(0, 1))
+            wrong.push(`a table breaks its words: ${cell.innerText.slice(0, 90)}`);
           const bar = document.querySelector('.bd-header');
-          const headings = [...document.querySelectorAll('article section[id]')];
+          const headings = all('article section[id]');
           if (bar && headings.length) {
             const section = headings[headings.length - 1];
             section.scrollIntoView();
@@ -125,7 +145,7 @@ def test_pages_fit_their_window_and_raise_no_error(browser, width, scheme):
     background = page.evaluate("getComputedStyle(document.body).backgroundColor")
     assert (sum(map(int, re.findall(r"\d+", background)[:3])) < 380) == (scheme == "dark")
     context.close()
-    assert not faults
+    assert not faults, "\n".join(faults)
 
 
 def test_search_finds_a_page_from_a_file(browser):

@@ -21,6 +21,12 @@ def to_mathml(latex: str, display: str) -> str:
     return mathml
 
 
+def parts(latex: str) -> list[str]:
+    """Returns the formulas that a wide space divides. Each is one element, so that a narrow window can stack them."""
+    pieces = re.split(r"\\qquad(?![a-zA-Z])", latex)
+    return pieces if all(piece.count("{") == piece.count("}") for piece in pieces) else [latex]
+
+
 def visit_inline(writer: Any, node: nodes.math) -> None:
     """Writes a formula within a sentence."""
     writer.body.append(f'<span class="math">{to_mathml(node.astext(), "inline")}</span>')
@@ -30,7 +36,8 @@ def visit_inline(writer: Any, node: nodes.math) -> None:
 def visit_block(writer: Any, node: nodes.math_block) -> None:
     """Writes a formula that stands by itself. A long one can be scrolled without moving the page."""
     number = f'<span class="eqno">({node["number"]})</span>' if node.get("number") else ""
-    writer.body.append(f'<div class="math" tabindex="0">{number}{to_mathml(node.astext(), "block")}</div>')
+    formulas = "".join(to_mathml(part, "block") for part in parts(node.astext()))
+    writer.body.append(f'<div class="math" tabindex="0">{number}{formulas}</div>')
     raise nodes.SkipNode
 
 

@@ -17,7 +17,7 @@ from adversary.folders import MEMORY, mutated
 from adversary.frame import Fuzzer, assert_in_words, one_of
 from adversary.maps import good_world
 from wane.agents import Trained, load, q_lambda
-from wane.cli import parse_run
+from wane.commands.running import parse_run
 from wane.experiments import NAMES, find
 from wane.experiments.contract import flat
 from wane.files import DamagedFile, write_json

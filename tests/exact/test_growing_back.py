@@ -5,6 +5,7 @@ import pytest
 
 import wane
 from chains import Meadow, Tank
+from rambling import Rambling
 from wane.exact.levels import enclosing_levels
 from wane.regrowth import Elapsed
 
@@ -176,20 +177,6 @@ class Hump(Meadow):
 class Contrary(Meadow):
     def visit(self, memory):
         return 0.8 - 0.5 * memory
-
-
-class Rambling(wane.Depletion):
-    def initial(self, shape=()):
-        return np.zeros(shape), np.zeros(shape)
-
-    def worth(self, memory):
-        return 1 / (1 + memory[0] + memory[1])
-
-    def visit(self, memory):
-        return 0.3 * memory[0] + 1, 0.7 * memory[1] + 1
-
-    def wait(self, memory):
-        return 0.9 * memory[0], 0.8 * memory[1]
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@ import pytest
 
 import wane
 from chains import CHAINS, Meadow, Tank, forward_sum, monte_carlo
+from rambling import Rambling
 from wane.exact.renewal import renewal_representation, return_laws
 
 KERNEL = CHAINS["mixing"][:3, :3] / CHAINS["mixing"][:3, :3].sum(1, keepdims=True)
@@ -168,22 +169,6 @@ def test_a_visit_that_forgets_short_waits_only():
     depletion = Moody(0.5, 0.3)
     exact = wane.representation(KERNEL, depletion, discount=0.5, sites=[1])
     np.testing.assert_allclose(exact.matrix[:, 0], forward_sum(KERNEL, depletion, 0.5, 1, steps=21), atol=3e-6)
-
-
-class Rambling(wane.Depletion):
-    """Remembers too much: two real numbers."""
-
-    def initial(self, shape=()):
-        return np.zeros(shape), np.zeros(shape)
-
-    def worth(self, memory):
-        return 1 / (1 + memory[0] + memory[1])
-
-    def visit(self, memory):
-        return 0.3 * memory[0] + 1, 0.7 * memory[1] + 1
-
-    def wait(self, memory):
-        return 0.9 * memory[0], 0.8 * memory[1]
 
 
 class Rising(Meadow):

@@ -12,6 +12,7 @@ from scipy.sparse import csgraph
 from scipy.special import softmax
 
 import wane
+from experiments.resuming import assert_nothing_is_learned_again
 from experiments.test_settings_networks import quick_compilation
 from wane.agents.forward_backward import Schedule
 from wane.agents.planner import follow, plan
@@ -21,7 +22,7 @@ from wane.exact import evaluate
 from wane.experiments import find
 from wane.experiments.common import episodes
 from wane.experiments.common.tables import frame
-from wane.experiments.contract import Loop, join, seed_keys
+from wane.experiments.contract import Loop, seed_keys
 from wane.experiments.networks import (
     fb_asymmetric,
     fb_lambda_learning,
@@ -123,15 +124,7 @@ def test_tables_claims_and_pictures(name, tiny, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FUZZED)
 def test_a_run_that_was_killed_after_learning_goes_on(name, tiny, checkpoints):
-    """Its checkpoints are finished, its tables were not written: nothing is learned again, and the tables are equal."""
-    experiment, (settings, tables, kept), told = find(name), tiny(name), []
-    loop = SavingLoop(checkpoints / name, "print", report=lambda *words: told.append(words))
-    again = join({}, [experiment.seeded_tables(settings, experiment.seeds(settings), loop)])
-    assert told
-    assert all(done == total for _, done, total, _ in told)
-    assert list(loop.kept) == list(kept)
-    for table, found in again.items():
-        pd.testing.assert_frame_equal(found, tables[table])
+    assert_nothing_is_learned_again(name, *tiny(name), checkpoints)
 
 
 @pytest.mark.slow

@@ -4,14 +4,14 @@ import dataclasses
 
 import jax
 import numpy as np
-import pandas as pd
 import pytest
 
+from experiments.resuming import assert_nothing_is_learned_again
 from experiments.test_settings_networks import quick_compilation, toy
 from wane.agents.laplacian import collect_data
 from wane.agents.trained import load
 from wane.experiments import find
-from wane.experiments.contract import Loop, join
+from wane.experiments.contract import Loop
 from wane.experiments.networks import composing_pixels, pixels
 from wane.experiments.networks.composing_pixels import COMPARING, FOLLOWING, SMOOTH, STATES
 from wane.runs import SavingLoop
@@ -73,14 +73,7 @@ def test_tables_claims_and_pictures(name, tiny, tmp_path):
 def test_a_run_that_was_killed_after_learning_goes_on(tiny, checkpoints):
     """That of gpi-pixels is cut at every point by `make fuzz`."""
     name = "lambda-features-curves"
-    experiment, (settings, tables, kept), told = find(name), tiny(name), []
-    loop = SavingLoop(checkpoints / name, "print", report=lambda *words: told.append(words))
-    again = join({}, [experiment.seeded_tables(settings, experiment.seeds(settings), loop)])
-    assert told
-    assert all(done == total for _, done, total, _ in told)
-    assert list(loop.kept) == list(kept)
-    for table, found in again.items():
-        pd.testing.assert_frame_equal(found, tables[table])
+    assert_nothing_is_learned_again(name, *tiny(name), checkpoints)
 
 
 @pytest.mark.fuzz

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import wane
+from contrast import CONTRASTS
 from report import chromium
 from report.folders import claim, experiment, rewrite, run_folder, untested
 from wane import report
@@ -14,22 +15,6 @@ from wane.experiments import NAMES
 
 WIDTHS = {"desktop": {"width": 1280, "height": 900}, "phone": {"width": 360, "height": 780}}
 LONG = "averyveryveryverylongwordthatnobodycanbreak" * 4
-# The contrast of every piece of text with what is behind it, as the WCAG defines it.
-CONTRASTS = """() => {
-  const parse = colour => colour.match(/[\\d.]+/g).map(Number);
-  const linear = v => v <= 10.31 ? v / 3294.6 : ((v / 255 + .055) / 1.055) ** 2.4;
-  const light = ([r, g, b]) => .2126 * linear(r) + .7152 * linear(g) + .0722 * linear(b);
-  const ground = e => {
-    const colour = parse(getComputedStyle(e).backgroundColor);
-    return colour[3] === 0 && e.parentElement ? ground(e.parentElement) : colour;
-  };
-  const ratio = e => {
-    const [dark, bright] = [light(parse(getComputedStyle(e).color)), light(ground(e))].sort((a, b) => a - b);
-    return (bright + .05) / (dark + .05);
-  };
-  const hasText = e => [...e.childNodes].some(n => n.nodeType === Node.TEXT_NODE && n.data.trim());
-  return [...document.body.querySelectorAll('*')].filter(hasText).map(e => [e.textContent.slice(0, 40), ratio(e)]);
-}"""
 BEYOND = """all => all
   .filter(e => !e.closest('.scroll *, .skip') && e.getBoundingClientRect().right > innerWidth + 1)
   .map(e => e.outerHTML.slice(0, 200))"""
@@ -133,7 +118,7 @@ def test_text_stands_out_in_either_scheme(page, scheme):
     brightness = page.evaluate("getComputedStyle(document.body).backgroundColor.match(/\\d+/g).map(Number)")
     assert (max(brightness) < 60) == (scheme == "dark")
     assert page.evaluate("getComputedStyle(document.querySelector('figure')).backgroundColor") == "rgb(255, 255, 255)"
-    contrasts = page.evaluate(CONTRASTS)
+    contrasts = page.evaluate(CONTRASTS, True)
     assert len(contrasts) > 100
     assert [pair for pair in contrasts if pair[1] < 4.5] == []
 

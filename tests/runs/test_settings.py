@@ -9,7 +9,7 @@ from typing import Any, get_args
 import pytest
 
 from runs.sample import EXPERIMENT
-from wane.cli import RunOptions
+from wane.commands.running import RunOptions
 from wane.experiments import NAMES, find
 from wane.experiments.common.composing import Composing
 from wane.experiments.contract import Seeded

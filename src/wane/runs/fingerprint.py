@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 from wane.experiments import own
 from wane.lazy import is_type_checking
 
-OUTSIDE = ("wane.__main__", "wane.cli", "wane.lazy", "wane.report", "wane.runs")
+OUTSIDE = ("wane.__main__", "wane.cli", "wane.commands", "wane.lazy", "wane.report", "wane.runs")
 """Modules, and packages with all that they hold, on which no result depends."""
 
 

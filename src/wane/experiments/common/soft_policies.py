@@ -1,13 +1,54 @@
-"""Policies that are the softmax of their own Q_λ, with the exact Φ: what λO-FB would act by had it learned Φ exactly.
+"""Policies that are the softmax of their own Q, with the exact Φ: what λO-FB would act by had it learned Φ exactly.
 
 Q = Φ_λ^π r,    π(·|s) = softmax(Q(s, ·) / τ)
+
+The fixed point is iterated from the uniform policy. Sharp policies may go round in a circle, like policy iteration on
+Q_λ does. `wane.agents.lambda_operator` stops this iteration after a few sweeps, and its τ is relative to the values.
 """
 
+from collections.abc import Callable
+
 import numpy as np
-from jaxtyping import Float
-from scipy.special import softmax
+from jaxtyping import Bool, Float, Int
 
 MOST_SWEEPS = 500
+SETTLED = 1e-12
+"""The change of all probabilities of a policy below which it is taken as consistent with its values."""
+
+Tables = Float[np.ndarray, "cases states actions"]
+Evaluate = Callable[[Tables, Int[np.ndarray, " cases"]], Tables]
+"""Returns Q of the policies of some cases, which are given by their probabilities and by their numbers."""
+
+
+def settle(
+    evaluate: Evaluate,
+    shape: tuple[int, int],
+    temperatures: Float[np.ndarray, " cases"],
+    sweeps: int = MOST_SWEEPS,
+    tolerance: float = SETTLED,
+) -> tuple[Tables, Bool[np.ndarray, " cases"]]:
+    """Returns Q of the policies that are the softmax of their own Q, one for each temperature, and which have settled.
+
+    `shape` is the number of states and of actions. A case that has settled is not evaluated again. One that has not
+    after so many sweeps has the Q of its last policy.
+    """
+    chances = np.full((len(temperatures), *shape), 1 / shape[1])
+    q, open_cases = np.zeros_like(chances), np.arange(len(temperatures))
+    for _ in range(sweeps):
+        q[open_cases] = evaluate(chances[open_cases], open_cases)
+        new = _softmax(q[open_cases], temperatures[open_cases, None, None])
+        change = np.abs(new - chances[open_cases]).max((1, 2))
+        chances[open_cases] = new
+        open_cases = open_cases[change > tolerance]
+        if not len(open_cases):
+            break
+    return q, ~np.isin(np.arange(len(temperatures)), open_cases)
+
+
+def _softmax(values: Tables, temperatures: Float[np.ndarray, "cases 1 1"]) -> Tables:
+    with np.errstate(over="ignore"):  # A tiny temperature makes −∞ of a difference, and 0 of its power, as it should.
+        powers = np.exp((values - values.max(-1, keepdims=True)) / temperatures)
+    return powers / powers.sum(-1, keepdims=True)
 
 
 def soft_q_values(
@@ -18,21 +59,17 @@ def soft_q_values(
     temperature: float,
     sweeps: int = MOST_SWEEPS,
 ) -> Float[np.ndarray, "states actions"]:
-    """Q of the policy that is the softmax of its own Q, on given rewards of all states.
+    """Q_λ of the policy that is the softmax of its own Q_λ, on given rewards of all states.
 
-    `lam` is one number, or one for each state. The fixed point is iterated from the uniform policy until no probability
-    changes by more than 1e-12, or for so many sweeps. Sharp policies may go round in a circle, like policy iteration on
-    Q_λ does; then the last one is taken.
+    `lam` is one number, or one for each state. If the policy does not settle, Q_λ of the last one is returned.
     """
     actions, n, _ = transitions.shape
-    own, chances = np.arange(n), np.full((n, actions), 1 / actions)
-    q = np.zeros((n, actions))
-    for _ in range(sweeps):
-        successor = np.linalg.inv(np.eye(n) - discount * np.einsum("sa,ast->st", chances, transitions))
+    own = np.arange(n)
+
+    def evaluate(chances: Tables, _: Int[np.ndarray, " cases"]) -> Tables:
+        successor = np.linalg.inv(np.eye(n) - discount * np.einsum("sa,ast->st", chances[0], transitions))
         phi_next = transitions @ (successor / (lam + (1 - lam) * np.diag(successor)))
         # A state's own reward pays in full now, and λ times as much on every return.
-        q = (discount * phi_next @ rewards + rewards * (1 - (1 - lam) * discount * phi_next[:, own, own])).T
-        before, chances = chances, softmax(q / temperature, axis=1)
-        if np.abs(chances - before).max() < 1e-12:
-            break
-    return q
+        return (discount * phi_next @ rewards + rewards * (1 - (1 - lam) * discount * phi_next[:, own, own])).T[None]
+
+    return settle(evaluate, (n, actions), np.array([temperature]), sweeps)[0][0]

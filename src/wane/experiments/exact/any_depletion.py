@@ -215,11 +215,11 @@ EXPERIMENT = Experiment(
     claims=(
         Claim(
             "agrees-with-brute-force",
-            "For each of five curves the value from one solve is what the chain over (cell × visits) adds up to.",
+            "For each of five curves the value from one solve is the value in the chain over (cell × visits).",
             agrees_with_brute_force,
             kind="identity",
         ),
-        Claim("one-solve", "A change of curve solves nothing anew.", one_solve, kind="identity"),
+        Claim("one-solve", "Another curve needs no new solve.", one_solve, kind="identity"),
         Claim(
             "slower-is-worth-more",
             "Where one curve lies nowhere below another, its values are higher in every cell.",

@@ -23,8 +23,8 @@ STATEMENTS = {
     "maximum": "A row of Φ need not peak on the diagonal, as a proof assumes; a column does.",
     "subadditivity": "Φ of two patches together can equal the sum of both; it is never more than that.",
     "mismatch": "A wrong λ can cost more than |λ − λ̂| ‖r‖ / (1 − γ); it never costs more than γ / (1 − γ) times that.",
-    "gpi": "GPI can lose more than a bound with the reward of the present state allows; with the largest reward, not.",
-    "optimum_mismatch": "The values of two best policies can differ by more than their Q do, unlike in a proof; the "
+    "gpi": "GPI can lose more than a bound with the present state's reward allows; with the largest one it holds.",
+    "optimum_mismatch": "The values of two best policies can differ by more than their Q do, which a proof denies; the "
     "difference of their Q is bounded by how much a policy can be beaten on its own task.",
     "gpi_extension": "The extended bound for GPI breaks for a wrong λ; with the corrected term for that it holds.",
     "target_action": "The control operator has the optimal Φ as its fixed point if the next state chooses the next "

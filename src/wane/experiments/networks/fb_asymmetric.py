@@ -388,7 +388,7 @@ EXPERIMENT = Experiment(
             "On our map the exact agent for λ = 1 leaves the large reward aside because its policies are too blunt.",
             temperature_decides,
         ),
-        Claim("near-the-optimum", "With each λ agents earn 95 % of the optimum.", near_the_optimum),
+        Claim("near-the-optimum", "With each λ agents earn at least 95 % of the optimum.", near_the_optimum),
     ),
     differences=(
         f"{training.SCHEDULE} The paper gives no numbers for its map: ours has a reward of 6 on the left and six "

@@ -306,13 +306,13 @@ EXPERIMENT = Experiment(
     claims=(
         Claim(
             "conditioned",
-            "A model conditioned on λ earns 98 % of what a model trained for the λ earns.",
+            "A model conditioned on λ earns at least 98 % of what a model trained for the λ earns.",
             earns_a_share(CONDITIONED, TRAINED, 0.98),
         ),
         Claim(
             "equivalent",
-            "Where rewards wear off, a model for λ = 1 with equivalent rewards earns 98 % of what one trained for the "
-            "λ earns.",
+            "Where rewards wear off, a model for λ = 1 with equivalent rewards earns at least 98 % of what one "
+            "trained for the λ earns.",
             earns_a_share(EQUIVALENT, TRAINED, 0.98),
         ),
         Claim(

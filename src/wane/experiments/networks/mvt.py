@@ -208,8 +208,8 @@ EXPERIMENT = Experiment(
             corrected_is_nearer,
         ),
         Claim("trained-like-exact", "Trained agents leave when agents with the exact Φ do.", like_exact_agents),
-        Claim("earns-discounted", "With γ = 0.99 agents earn 95 % of the optimum.", near_the_optimum(0.99)),
-        Claim("earns-undiscounted", "With γ = 1 agents earn 95 % of the optimum.", near_the_optimum(1.0)),
+        Claim("earns-discounted", "With γ = 0.99 agents earn at least 95 % of the optimum.", near_the_optimum(0.99)),
+        Claim("earns-undiscounted", "With γ = 1 agents earn at least 95 % of the optimum.", near_the_optimum(1.0)),
     ),
     differences=(
         f"{training.SCHEDULE} The paper does not say which λ its patches have: agents are trained for ½, and agents "

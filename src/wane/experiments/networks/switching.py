@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Bool, Float, Int
 
+from wane.experiments.common.soft_policies import settle
 from wane.worlds.world import World
 
 SETTLED = 1e-10
@@ -56,34 +57,19 @@ def rewards_of(world: World, larges: Sequence[float] | np.ndarray) -> Float[np.n
 def softmax_values(
     world: World, rewards: Float[np.ndarray, "cases states"], temperatures: Float[np.ndarray, " cases"], discount: float
 ) -> tuple[Float[np.ndarray, "cases states actions"], Bool[np.ndarray, " cases"]]:
-    """Q of the softmax policies that are consistent with their own values, for λ = 1, and which of them settled.
-
-    The iteration starts from the random walk. Cases that have settled are not computed again.
-    """
+    """Q of the softmax policies that are consistent with their own values, for λ = 1, and which of them settled."""
     n, table = world.n_states, world.map.next_states(world.n_actions)
-    chances = np.full((len(rewards), n, world.n_actions), 1 / world.n_actions)
-    q, open_cases = np.zeros_like(chances), np.arange(len(rewards))
-    for _ in range(MOST_SWEEPS):
-        systems = np.tile(np.eye(n), (len(open_cases), 1, 1))
+
+    def evaluate(
+        chances: Float[np.ndarray, "open states actions"], cases: Int[np.ndarray, " open"]
+    ) -> Float[np.ndarray, "open states actions"]:
+        systems = np.tile(np.eye(n), (len(cases), 1, 1))
         for action in range(world.n_actions):
-            systems[:, np.arange(n), table[:, action]] -= discount * chances[open_cases, :, action]
-        values = np.linalg.solve(systems, rewards[open_cases, :, None])[..., 0]
-        q[open_cases] = rewards[open_cases, :, None] + discount * values[:, table]
-        new = _softmax(q[open_cases], temperatures[open_cases, None, None])
-        change = np.abs(new - chances[open_cases]).max((1, 2))
-        chances[open_cases] = new
-        open_cases = open_cases[change > SETTLED]
-        if not len(open_cases):
-            break
-    return q, ~np.isin(np.arange(len(rewards)), open_cases)
+            systems[:, np.arange(n), table[:, action]] -= discount * chances[:, :, action]
+        values = np.linalg.solve(systems, rewards[cases, :, None])[..., 0]
+        return rewards[cases, :, None] + discount * values[:, table]
 
-
-def _softmax(
-    values: Float[np.ndarray, "cases states actions"], temperatures: Float[np.ndarray, "cases 1 1"]
-) -> Float[np.ndarray, "cases states actions"]:
-    with np.errstate(over="ignore"):  # A tiny temperature makes −∞ of a difference, and 0 of its power, as it should.
-        powers = np.exp((values - values.max(-1, keepdims=True)) / temperatures)
-    return powers / powers.sum(-1, keepdims=True)
+    return settle(evaluate, (n, world.n_actions), temperatures, MOST_SWEEPS, SETTLED)
 
 
 def optimal_values(

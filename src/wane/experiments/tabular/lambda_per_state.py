@@ -243,7 +243,7 @@ EXPERIMENT = Experiment(
         ),
         Claim(
             "near-the-optimum",
-            "With the exact Φ and each site's own λ, agents earn 95 % of the optimum.",
+            "With the exact Φ and each site's own λ, agents earn at least 95 % of the optimum.",
             near_the_optimum,
         ),
         Claim("below-the-optimum", "No agent earns more than the optimum.", nobody_beats_the_optimum, kind="identity"),

@@ -1,0 +1,57 @@
+"""`wane evaluate`: a saved agent plays episodes."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+from rich.console import Console
+from rich.table import Table
+
+from wane.settings import Count, Range
+
+
+def evaluate(
+    folder: Annotated[Path, tyro.conf.Positional],
+    world: str | None = None,
+    episodes: Count = 100,
+    seed: Annotated[int, Range(0, 2**32 - 1)] = 0,
+    film: Path | None = None,
+) -> None:
+    """Plays episodes with a saved agent, and prints what it earns.
+
+    Args:
+        folder: a saved agent, or the folder of a run, whose agents are then listed
+        world: name of a world to play in; the agent's own if not given
+        episodes: how many episodes to play
+        seed: the seed of the random numbers
+        film: a GIF file to write the first episode to
+    """
+    from wane.runs import evaluation
+
+    console = Console(markup=False)
+    if (folder / "run.json").is_file():
+        for path in evaluation.saved_agents(folder):
+            console.print(f"wane evaluate {path}", soft_wrap=True, highlight=False)
+        if not evaluation.saved_agents(folder):
+            console.print(f"{folder} holds no agents: the experiment keeps none, or they were too large together")
+        return
+    trained = evaluation.load_agent(folder)
+    place = trained.world if world is None else evaluation.place_called(world, trained)
+    found = evaluation.evaluate(trained, place, episodes, seed)
+    console.print(_earnings(trained.agent, found, evaluation.best_return(place)))
+    if film is not None:
+        evaluation.write_film(place, found, film)
+        console.print(f"film: {film}", soft_wrap=True)
+
+
+def _earnings(agent: str, found: Any, best: float | None) -> Table:
+    """What an agent earned, as a table."""
+    from wane.runs.evaluation import mean_and_error
+
+    table = Table("", "mean", "± standard error", title=f"{agent}, {len(found.returns)} episodes")
+    rows = {"discounted return": found.returns, "sum of rewards": found.rewards, "steps": found.lengths}
+    for name, values in rows.items():
+        mean, error = mean_and_error(values)
+        table.add_row(name, f"{mean:.4g}", "one episode has none" if error is None else f"{error:.2g}")
+    table.add_row("best possible return", "cannot be computed" if best is None else f"{best:.4g}", "")
+    return table

@@ -1,0 +1,151 @@
+"""`wane list`, `show`, `compare` and `report`: what was computed is read and shown."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import tyro
+from rich.console import Console, Group
+from rich.text import Text
+
+from wane.experiments import FOLDERS, KEPT, Scale, find
+from wane.runs.errors import RunError
+
+if TYPE_CHECKING:
+    from wane.report import Run as FoundRun
+
+
+def report(out: Path = Path("out"), verbose: bool = False) -> None:
+    """Writes the report of all runs, those that come with the package included, and prints their verdicts.
+
+    Args:
+        out: folder of the runs; the report becomes report.html in it
+        verbose: print every claim with its statement and details
+    """
+    from wane import report as reports
+
+    console = Console(markup=False)
+    if not out.is_dir() and out != Path("out"):
+        raise RunError(f"there is no folder {out}: begin with `wane reproduce --out {out}`")
+    page = reports.write(out / "report.html", *_roots(out))
+    show_claims = reports.details if verbose else reports.summary
+    console.print(show_claims(reports.collect(*_roots(out)), [find(name) for name in FOLDERS]))
+    console.print(f"report: {page}", soft_wrap=True)
+
+
+def list_experiments(out: Path = Path("out")) -> None:
+    """Lists the experiments, and all runs that there are.
+
+    Args:
+        out: folder of the runs
+    """
+    from wane import report as reports
+
+    console, runs = Console(markup=False), reports.collect(*_roots(out))
+    standard = [run for run in runs if run.is_standard and not run.started and run.experiment in FOLDERS]
+    at = {name: ", ".join(_scale_words(run) for run in standard if run.experiment == name) for name in FOLDERS}
+    name_width, widest = (max(map(len, texts)) for texts in (at.keys(), at.values()))
+    lines = [reports.one_line(("Experiments, the scales that they were run at, and what they are about", "bold"))]
+    for name, scales in at.items():
+        experiment = find(name)
+        about = f"{experiment.title} ({experiment.source})"
+        lines.append(reports.one_line(f"  {name:<{name_width}}  ", (f"{scales:<{widest}}  ", "green"), about))
+    if "*" in "".join(at.values()):
+        lines.append(reports.one_line(("  * made by an earlier version of the code", "dim")))
+    console.print(Group(*lines), highlight=False)
+    _print_runs(console, [run for run in runs if run not in standard], f"Other runs in {out}")
+
+
+def _scale_words(run: "FoundRun") -> str:
+    """The scale of a finished run, with a star if `wane reproduce` would compute it again."""
+    from wane.runs import Run
+
+    name, scale, root = run.experiment, run.scale, run.folder.parent.parent
+    wanted = Run(name, find(name).settings(scale), scale, root)  # pyright: ignore[reportArgumentType]
+    same = root == KEPT or run.record.get("fingerprint") == wanted.fingerprint
+    return scale if same else f"{scale}*"
+
+
+def _print_runs(console: Console, runs: Sequence["FoundRun"], title: str) -> None:
+    """Prints a line for each run: its state, and its folder. What was interrupted comes with the command to resume."""
+    from wane import report as reports
+
+    states = [reports.run_state(run).partition(": ") for run in runs]
+    if runs:
+        console.print(f"\n{title}", style="bold", highlight=False)
+    for run, (state, _, reason) in zip(runs, states, strict=True):
+        width = max(len(state) for state, _, _ in states)
+        name = reports.plain(f"{run.scale}/{run.folder.name}")
+        console.print(f"  {state:<{width}}  {name}", highlight=False, soft_wrap=True)
+        more = run.started.resume if run.started and not run.started.is_running else reason
+        if more:
+            console.print(f"      {reports.plain(more)}", style="dim", highlight=False, soft_wrap=True)
+
+
+def show(
+    name: Annotated[str, tyro.conf.Positional],
+    scale: Scale = "quick",
+    out: Path = Path("out"),
+    open: bool = False,
+    verbose: bool = False,
+) -> None:
+    """Tells what an experiment is about, and what came out of it.
+
+    Args:
+        name: one of `wane list`, an experiment or a run
+        scale: the scale of the run to show
+        out: folder of all runs; runs that come with the package are shown too
+        open: also open the figure
+        verbose: print every claim with its statement and details
+    """
+    from wane import report as reports
+    from wane.report.lookup import runs_called, standard_run
+
+    console, runs = Console(markup=False), runs_called(name, _roots(out))
+    told = runs[0].texts if runs and runs[0].texts else find(name) if name in FOLDERS or not runs else None
+    if told:
+        about = Text.assemble((told.title, "bold"), f" ({told.source})\n{told.summary}")
+        console.print(about, highlight=False)
+    chosen = standard_run(name, scale, runs)
+    if chosen is None and not any(run.started for run in runs):
+        console.print(f"not run yet: wane run {name} --scale {scale} --out {out}", soft_wrap=True)
+    if chosen is not None:
+        console.print((reports.details if verbose else reports.summary)([chosen]))
+        figure = chosen.folder / "figure.png"
+        cost = f"{chosen.record.get('seconds', 0):.1f} s on {reports.plain(chosen.record.get('device', '?'))}"
+        console.print(f"{cost}; figure: {figure}", soft_wrap=True)
+        if open:
+            import webbrowser
+
+            webbrowser.open(figure.resolve().as_uri())
+    _print_runs(console, [run for run in runs if run is not chosen], "Other runs of it")
+
+
+def _roots(out: Path) -> list[Path]:
+    """The folders with runs: that of the user, and that of the package."""
+    return [root for root in (out, KEPT) if root.is_dir()]
+
+
+def compare(
+    a: Annotated[str, tyro.conf.Positional],
+    b: Annotated[str, tyro.conf.Positional],
+    scale: Scale = "quick",
+    out: Path = Path("out"),
+    verbose: bool = False,
+) -> None:
+    """Compares two runs: settings, claims, and the numbers of their tables.
+
+    Args:
+        a: a run: its folder, or its name in `wane list`
+        b: another run
+        scale: the scale of runs that are given by name
+        out: folder of all runs
+        verbose: show the differences of all rows of the tables
+    """
+    from wane.report.compare import compare as compare_runs
+    from wane.report.differences import MOST_LINES, differences
+    from wane.report.lookup import one_run
+
+    console, most = Console(markup=False), None if verbose else MOST_LINES
+    one, other = (one_run(name, scale, _roots(out)) for name in (a, b))
+    console.print(differences(one, other, compare_runs(one, other, verbose), console.width, most))

@@ -1,0 +1,113 @@
+"""`wane run` and `wane reproduce`: experiments are computed."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+from rich.console import Console
+
+from wane.commands.reading import list_experiments, report
+from wane.experiments import FOLDERS, LEARNED, Scale, find, own
+from wane.runs.arguments import parse
+from wane.runs.errors import RunError, UsageError
+from wane.runs.options import Launcher
+from wane.settings import Checked, Range
+
+Unprefixed = tyro.conf.arg(name="")
+"""Options of a nested dataclass without the name of its field in front."""
+LOCAL = Launcher()
+
+
+@dataclass(frozen=True)
+class ScaleOption:
+    """The option that chooses the preset of the settings."""
+
+    scale: Scale = "quick"
+    """quick: seconds to minutes on two cores; paper: the paper's own numbers"""
+
+
+@dataclass(frozen=True)
+class RunOptions(ScaleOption, Checked):
+    """Options of every run."""
+
+    out: Path = Path("out")
+    """folder of all runs"""
+    launch: Annotated[Launcher, Unprefixed] = LOCAL
+    resume: bool = False
+    """go on where an interrupted run stopped"""
+    save_seconds: Annotated[float, Range(0, 1_000_000)] = 10.0
+    """seconds between checkpoints"""
+    verbose: bool = False
+    """print every claim with its statement and details"""
+
+
+def run(words: Sequence[str]) -> None:
+    """Runs an experiment: tables, claims, figure, films. `wane run NAME --help` shows its settings."""
+    if not words or list(words) in (["-h"], ["--help"]):
+        list_experiments(Path("out"))
+        print("\nwane run NAME runs one of them, wane run ./file.py or package.module one of your own.")
+        print("wane run NAME --help shows its settings.")
+        return
+    options, settings, name = parse_run(words)
+    from wane import report as reports
+    from wane.runs import Run, run_all
+
+    each, console = Run(name, settings, options.scale, options.out), Console(markup=False)
+    _refuse_other_file(each.folder.path, name)
+    run_all([each], options.launch, resume=options.resume, save_seconds=options.save_seconds, console=console)
+    console.print((reports.details if options.verbose else reports.summary)(reports.collect(each.folder.path)))
+    console.print(f"results: {each.folder.path}", soft_wrap=True)
+
+
+def parse_run(words: Sequence[str]) -> tuple[RunOptions, Any, str]:
+    """The options, the settings and the name of `wane run NAME …`.
+
+    The name and the scale decide which settings there are and what their defaults are, so they are read first. Raises
+    UsageError, UnknownName or SettingError for what makes no sense.
+    """
+    from wane.runs.settings import parse_settings
+
+    known, rest = parse(ScaleOption, words, "wane run", add_help=False, return_unknown_args=True)
+    if not rest or rest[0].startswith("-"):
+        raise UsageError("name the experiment before its options: wane run NAME … (wane list shows the names)")
+    given, *rest = rest
+    name = own.add_file(given) if own.is_file_name(given) else given
+    options, settings = parse_settings(find(name), RunOptions(known.scale), rest, prog=f"wane run {given}")
+    return options, settings, name
+
+
+def _refuse_other_file(folder: Path, name: str) -> None:
+    """Raises RunError if a folder holds results of another file of the same name, which would be replaced."""
+    from wane.report.collect import read
+
+    found = read(folder).record.get("file") if own.is_file_name(name) and folder.is_dir() else None
+    if found and Path(found) != own.path_of(name) and Path(found).is_file():
+        raise RunError(f"{folder} holds results of {found}, another file of this name: choose another --out")
+
+
+def reproduce(
+    only: tuple[str, ...] = tuple(FOLDERS),
+    tabular: bool = False,
+    scale: Scale = "quick",
+    out: Path = Path("out"),
+    launch: Annotated[Launcher, Unprefixed] = LOCAL,
+    verbose: bool = False,
+) -> None:
+    """Runs all experiments that are not there yet, and writes the report.
+
+    Args:
+        only: names of experiments; all by default
+        tabular: leave out those that train networks, which take minutes each
+        scale: quick (minutes on two cores), or paper
+        out: folder of all runs and of the report
+        verbose: print every claim with its statement and details
+    """
+    from wane.runs import Run, run_all
+
+    names = [own.add_file(name) if own.is_file_name(name) else name for name in only]
+    chosen = [name for name in dict.fromkeys(names) if not (tabular and name in LEARNED)]
+    runs = [Run(name, find(name).settings(scale), scale, out) for name in chosen]
+    run_all(runs, launch, resume=True, replace=True, console=Console(markup=False))
+    report(out, verbose)

@@ -1,0 +1,8 @@
+"""A map that is neither square nor symmetric."""
+
+UNEVEN = """
+    #######
+    #a..#.#
+    #.#..b#
+    #######
+"""
