@@ -135,6 +135,12 @@ def test_what_is_no_ordinary_file_is_not_read(tmp_path, make):
         checksum(tmp_path / "a")
 
 
+def test_a_path_may_be_a_word(tmp_path):
+    path = save_arrays(tmp_path / "a.safetensors", {"a": np.arange(3)}, {"b": 1})
+    arrays, about = load_arrays(str(path))
+    assert (arrays["a"].tolist(), about) == ([0, 1, 2], {"b": 1})
+
+
 def test_the_same_arrays_make_the_same_file(tmp_path):
     """The format itself shuffles its notes."""
     arrays = {f"a{i}": np.arange(float(i)) for i in range(5)}

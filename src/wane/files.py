@@ -215,14 +215,14 @@ def save_arrays(path: Path, arrays: Mapping[str, np.ndarray], about: Mapping[str
     return write(path, lambda draft: safetensors.save_file(plain, draft, {"wane": json.dumps(note)}))
 
 
-def load_arrays(path: Path) -> tuple[Arrays, dict[str, Any]]:
+def load_arrays(path: Path | str) -> tuple[Arrays, dict[str, Any]]:
     """The arrays of a safetensors file, in the order in which they were saved, and the note about them.
 
     Raises DamagedFile if the file cannot be read, or if its contents do not have the checksum that stands in it. A
     file from elsewhere need not have a checksum.
     """
     try:
-        content = read_bytes(path)
+        content = read_bytes(Path(path))
         size = int.from_bytes(content[:8], "little")
         notes = json.loads(content[8 : 8 + size]).get("__metadata__", {})
         if "wane" not in notes and any("sha256" in each for each in notes.values()):
