@@ -90,7 +90,11 @@ def logit_by_hand(name, p, environment, kind, n):
         points, weights = np.polynomial.laguerre.laggauss(24)
         rates = p["k"] * points
     elif name == "two-exponential":
-        rates, weights = [p["slow"] + p["faster"], p["slow"]], [p["weight"], 1 - p["weight"]]
+        # ω from its share in the discount of the next harvest, which also divides all values.
+        fast, slow, odds = p["slow"] + p["faster"], p["slow"], p["weight"] / (1 - p["weight"])
+        omega = odds * np.exp(10 * p["faster"]) / (1 + odds * np.exp(10 * p["faster"]))
+        discount = omega * np.exp(-10 * fast) + (1 - omega) * np.exp(-10 * slow)
+        rates, weights = [fast, slow], [omega / discount, (1 - omega) / discount]
     else:
         rates, weights = [p.get("rate", 0.0)], [p.get("beta", 1.0)]
     worth = sum(w * staying(future, best_rate(truth, away, s), away, s) for w, s in zip(weights, rates, strict=True))
