@@ -38,8 +38,12 @@ def test_a_first_look(command, file, tmp_path):
     [
         (["--model", "cuont"], 2, "unknown model 'cuont': did you mean 'count'?"),
         (["--first", "low"], 2, "--first low: a name and a number are needed"),
+        (["--first", "low=60", "low=70"], 2, "--first low=70: low was given before, as 60; give each name once"),
+        (["--first", "low=inf"], 1, "the first harvest of 'low' pays inf: give a finite number"),
         (["--kind", "box"], 1, "the table of visits has no column 'box'"),
+        (["--kind", "box"], 1, 'name the column that holds the kind, --kind "…"'),
         (["--travel", "rich=10"], 1, "environment is 'poor' in line 3 of"),
+        (["--travel", "rich=10"], 1, "name it with --travel, or correct the table"),
     ],
 )
 def test_mistakes_are_told_in_one_line(command, file, tmp_path, words, status, message):
