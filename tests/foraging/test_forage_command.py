@@ -27,10 +27,10 @@ def test_a_first_look(command, file, tmp_path):
     assert record["best"] == "HarvestCount"
     names = {path.name for path in folder.iterdir()} - {"run.json"}
     assert names == set(record["files"])
-    assert {"harvests.parquet", "models.parquet", "estimates.parquet", "figure-harvests.png"} < names
-    estimates = pd.read_parquet(folder / "estimates.parquet")
+    assert {"harvests.csv", "models.csv", "estimates.csv", "figure-harvests.png"} < names
+    estimates = pd.read_csv(folder / "estimates.csv")
     assert set(estimates["model"]) == {"ConstantHazard", "HarvestCount"}
-    assert set(estimates["subject"]) == {"0", "1"}
+    assert set(estimates["subject"]) == {0, 1}
 
 
 @pytest.mark.parametrize(

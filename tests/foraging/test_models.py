@@ -158,13 +158,25 @@ def test_a_learning_model_says_the_same_step_by_step():
 def test_quasi_hyperbolic_discounting_is_the_limit_of_two_exponential_systems():
     """A system with a large rate q values the next harvest at e^(−qh) of what it pays, and nothing after it.
 
-    Scaled by e^(qh), its preference is that of the impatient planner of `QuasiHyperbolic`.
+    Scaled by e^(qh), its preference is that of the impatient planner of `QuasiHyperbolic`. So the parameters of two
+    exponentials are those of quasi-hyperbolic discounting with other names, and the fast rate changes nothing any more.
     """
     data = foraging.rats()
     (decisions, _), task = prepare(data, False), task_arrays(data.task)
-    model = foraging.Planner("exponential")
-    quick = jax.jit(lambda rate: model.leaving({"slope": 1.0, "rate": rate}, decisions, task))(2.0)
-    np.testing.assert_allclose(-np.exp(2.0 * H) * quick, decisions.next_reward, atol=1e-6)
+    two, quasi = NAMED["two-exponential"], NAMED["quasi-hyperbolic"]
+    slow, share, later = 0.03, 0.4, 0.6 * np.exp(0.03 * H)
+    params = {"slope": 0.1 * (share + later), "beta": later / (share + later), "rate": slow}
+    expected = jax.jit(lambda p: quasi.leaving(p, decisions, task))(params)
+
+    @jax.jit
+    def steep(faster):
+        p = {"slope": 0.1, "weight": share, "slow": slow, "faster": faster}
+        return jax.jvp(lambda q: two.leaving(p | {"faster": q}, decisions, task), (faster,), (1.0,))
+
+    for faster in (4.0, 1e6):
+        found, change = steep(faster)
+        np.testing.assert_allclose(found, expected, atol=1e-9)
+        np.testing.assert_allclose(change, 0.0, atol=1e-9)
 
 
 def test_parameters_go_to_the_unbounded_scale_and_back():
