@@ -1,6 +1,6 @@
 """How often intervals cover the truth: every named model, in simulated animals like the rats.
 
-    python benchmarks/coverage.py                     all models, 400 animals each (about a quarter of an hour)
+    python benchmarks/coverage.py                     all models, 400 animals each (about ten minutes)
     python benchmarks/coverage.py count drop-told     some models; the others keep the numbers that they had
     python benchmarks/coverage.py --fits 40 count     fewer animals; prints, and keeps and judges nothing
 

@@ -66,12 +66,13 @@ def write_readme(kept: dict[str, Any]) -> None:
         shares = percent(row["right_apart"]), percent(row["right_or_alike"])
         rats = f"{row['animals_apart']} of {row['animals']}"
         lines.append(f"| {row['model']} | {percent(row['right'])} | {rats} | {shares[0]} | {shares[1]} |")
-    groups = "; ".join(", ".join(group) for group in kept["groups"])
     lines += [
         "",
         f"Where a model differs from all others, the right one was chosen in {right} of {all_} animals "
         f"({percent(right / all_)}).",
-        f"Groups of models that are told apart from each other: {groups}.",
+        "Groups of models that are told apart from each other in most rats:",
+        "",
+        *(f"- {', '.join(group)}" for group in kept["groups"]),
     ]
     page, start, end = HERE / "README.md", "<!-- written by told_apart.py -->", "<!-- end of told_apart.py -->"
     before, rest = page.read_text(encoding="utf-8").split(start)
