@@ -208,7 +208,7 @@ def test_predictions_stand_beside_what_was_observed(data, counted):
 
 
 def test_parameters_are_found_again(data):
-    """A small version of what benchmarks/fit.py counts for all models: 95 % intervals cover the truth."""
+    """A small version of what benchmarks/coverage.py counts for all models: 95 % intervals cover the truth."""
     found = foraging.recover(HarvestCount(), data, fits=60, seed=1)
     table = found.coverage()
     assert table["fits"].tolist() == [60, 60]

@@ -27,10 +27,10 @@ def test_a_first_look(command, file, tmp_path):
     assert record["best"] == "HarvestCount"
     names = {path.name for path in folder.iterdir()} - {"run.json"}
     assert names == set(record["files"])
-    assert {"harvests.parquet", "models.parquet", "estimates.parquet", "figure-harvests.png"} < names
-    estimates = pd.read_parquet(folder / "estimates.parquet")
+    assert {"harvests.csv", "models.csv", "estimates.csv", "figure-harvests.png"} < names
+    estimates = pd.read_csv(folder / "estimates.csv")
     assert set(estimates["model"]) == {"ConstantHazard", "HarvestCount"}
-    assert set(estimates["subject"]) == {"0", "1"}
+    assert set(estimates["subject"]) == {0, 1}
 
 
 @pytest.mark.parametrize(
@@ -38,8 +38,12 @@ def test_a_first_look(command, file, tmp_path):
     [
         (["--model", "cuont"], 2, "unknown model 'cuont': did you mean 'count'?"),
         (["--first", "low"], 2, "--first low: a name and a number are needed"),
+        (["--first", "low=60", "low=70"], 2, "--first low=70: low was given before, as 60; give each name once"),
+        (["--first", "low=inf"], 1, "the first harvest of 'low' pays inf: give a finite number"),
         (["--kind", "box"], 1, "the table of visits has no column 'box'"),
+        (["--kind", "box"], 1, 'name the column that holds the kind, --kind "…"'),
         (["--travel", "rich=10"], 1, "environment is 'poor' in line 3 of"),
+        (["--travel", "rich=10"], 1, "name it with --travel, or correct the table"),
     ],
 )
 def test_mistakes_are_told_in_one_line(command, file, tmp_path, words, status, message):

@@ -90,7 +90,11 @@ def logit_by_hand(name, p, environment, kind, n):
         points, weights = np.polynomial.laguerre.laggauss(24)
         rates = p["k"] * points
     elif name == "two-exponential":
-        rates, weights = [p["slow"] + p["faster"], p["slow"]], [p["weight"], 1 - p["weight"]]
+        # ω from its share in the discount of the next harvest, which also divides all values.
+        fast, slow, odds = p["slow"] + p["faster"], p["slow"], p["weight"] / (1 - p["weight"])
+        omega = odds * np.exp(10 * p["faster"]) / (1 + odds * np.exp(10 * p["faster"]))
+        discount = omega * np.exp(-10 * fast) + (1 - omega) * np.exp(-10 * slow)
+        rates, weights = [fast, slow], [omega / discount, (1 - omega) / discount]
     else:
         rates, weights = [p.get("rate", 0.0)], [p.get("beta", 1.0)]
     worth = sum(w * staying(future, best_rate(truth, away, s), away, s) for w, s in zip(weights, rates, strict=True))
@@ -154,13 +158,25 @@ def test_a_learning_model_says_the_same_step_by_step():
 def test_quasi_hyperbolic_discounting_is_the_limit_of_two_exponential_systems():
     """A system with a large rate q values the next harvest at e^(−qh) of what it pays, and nothing after it.
 
-    Scaled by e^(qh), its preference is that of the impatient planner of `QuasiHyperbolic`.
+    Scaled by e^(qh), its preference is that of the impatient planner of `QuasiHyperbolic`. So the parameters of two
+    exponentials are those of quasi-hyperbolic discounting with other names, and the fast rate changes nothing any more.
     """
     data = foraging.rats()
     (decisions, _), task = prepare(data, False), task_arrays(data.task)
-    model = foraging.Planner("exponential")
-    quick = jax.jit(lambda rate: model.leaving({"slope": 1.0, "rate": rate}, decisions, task))(2.0)
-    np.testing.assert_allclose(-np.exp(2.0 * H) * quick, decisions.next_reward, atol=1e-6)
+    two, quasi = NAMED["two-exponential"], NAMED["quasi-hyperbolic"]
+    slow, share, later = 0.03, 0.4, 0.6 * np.exp(0.03 * H)
+    params = {"slope": 0.1 * (share + later), "beta": later / (share + later), "rate": slow}
+    expected = jax.jit(lambda p: quasi.leaving(p, decisions, task))(params)
+
+    @jax.jit
+    def steep(faster):
+        p = {"slope": 0.1, "weight": share, "slow": slow, "faster": faster}
+        return jax.jvp(lambda q: two.leaving(p | {"faster": q}, decisions, task), (faster,), (1.0,))
+
+    for faster in (4.0, 1e6):
+        found, change = steep(faster)
+        np.testing.assert_allclose(found, expected, atol=1e-9)
+        np.testing.assert_allclose(change, 0.0, atol=1e-9)
 
 
 def test_parameters_go_to_the_unbounded_scale_and_back():

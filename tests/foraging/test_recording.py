@@ -24,7 +24,8 @@ def test_events_become_steps_and_visits():
     assert visits["travel"].tolist()[1:] == [2.0, 2.5]
     assert visits["censored"].tolist() == [False, False, True]
     assert recording.notes == (
-        "subject 1, session 1: 1 rewards came while the animal was in no patch; they count for none.",
+        "subject 1, session 1: 1 reward came while the animal was in no patch; no visit counts them.",
+        "subject 1, session 1: 1 visit had not ended when the session ended (censored): nobody saw the leaving.",
     )
     bouts = foraging.bouts(recording.steps, by="subject")
     assert bouts["steps"].tolist() == visits["harvests"].tolist()
@@ -51,9 +52,13 @@ def test_dates_are_counted_in_seconds():
             {"arrival": [1.0, 4.0, 11.0]},
             "the visit in row 0 lasts until 5, but that in row 1 begins at 4: an animal is",
         ),
-        ({"arrival": [-1.0, 7.0, 11.0]}, "a time is -1 in row 0: count times from the beginning"),
-        ({"arrival": [1.0, 8.5, 11.0]}, "the visit in row 1 departs at 8.5, not after its arrival 8.5"),
+        ({"arrival": [-1.0, 7.0, 11.0]}, r"time is -1 in row 0 \(arrival\): count times from the beginning"),
+        ({"arrival": [1.0, 8.5, 11.0]}, "departs at 8.5, not after its arrival 8.5: correct the times, or delete"),
+        ({"arrival": [1.0, np.nan, 11.0]}, r"time is missing in row 1 \(arrival\): give a time"),
+        ({"arrival": ["1.0", "x", "11.0"]}, r"time is 'x' in row 1 \(arrival\): give a time, a finite number"),
         ({"arrival": [1.0, np.inf, 11.0]}, "time is inf in row 1"),
+        ({"patch": ["oak", " ", "oak"]}, "patch is missing in row 1: every row needs one; fill it in, or delete"),
+        ({"patch": ["oak", "oak ", "oak"]}, "patch is 'oak ' in row 1: remove the spaces around it"),
         ({"departure": [5.0, np.nan, np.nan]}, "the visit in row 1 has no departure"),
         ({"patch": ["oak", None, "oak"]}, "patch is missing in row 1"),
     ],
@@ -67,12 +72,18 @@ def test_bad_rewards_are_named():
     visits, prey = VISITS.assign(bird="a"), PREY.assign(bird="a", grams=1.0)
     settings = dict(step=0.5, subject="bird", amount="grams")
     assert foraging.from_events(visits, prey, **settings).visits["reward"].sum() == 7.0
-    with pytest.raises(ValueError, match="amount is inf in row 2"):
+    with pytest.raises(ValueError, match="amount is inf in row 2 of the rewards"):
         foraging.from_events(visits, prey.assign(grams=[1, 1, np.inf, 1, 1, 1, 1, 1]), **settings)
-    with pytest.raises(ValueError, match="subject is 'b' in row 0, which is none of 'a': every subject needs a visit"):
+    with pytest.raises(ValueError, match="subject is 'b' in row 0 of the rewards, which is none of 'a': every subject"):
         foraging.from_events(visits, prey.assign(bird="b"), **settings)
     with pytest.raises(ValueError, match="something happens at 12, after the end of the session at 11"):
         foraging.from_events(visits, prey, end=11.0, **settings)
+    twice = foraging.from_events(visits, pd.concat([prey, prey.iloc[:1]]), **settings)
+    assert any("1 reward came at the same time as another one; all of them count" in note for note in twice.notes)
+    assert twice.visits["reward"].sum() == 8.0
+    del settings["amount"]
+    for nothing in (None, prey.iloc[:0]):
+        assert foraging.from_events(visits, nothing, **settings).visits["reward"].sum() == 0.0
 
 
 def walk(rng, rate=10.0, jitter=0.003):
@@ -105,7 +116,8 @@ def test_drop_outs_are_filled_or_cut_and_told():
     assert any("10 steps in 1 drop-outs of more than 5 steps are left out" in note for note in cut.notes)
     assert cut.steps["episode"].unique().tolist() == ["1.1", "1.2"]
     assert cut.visits["censored"].tolist() == [False, True, False]
-    assert any("1 visits had begun when the recording began" in note for note in cut.notes)
+    assert any("1 visit had begun when the recording began" in note for note in cut.notes)
+    assert any("1 visit had not ended when the session ended (censored)" in note for note in cut.notes)
 
 
 def test_short_absences_are_errors_of_the_tracking_if_told_so():
@@ -132,7 +144,18 @@ def test_patches_by_a_function():
     [
         ([0.0, 0.1, 0.1, 0.2], PATCHES, "sample 1 has the same time as sample 2"),
         ([0.0, 0.2, 0.1, 0.3], PATCHES, "sample 1 has a later time than sample 2"),
-        ([0.0, 0.1, np.nan, 0.3], PATCHES, "time is .*nan.* in sample 2"),
+        ([0.0, 0.1, np.nan, 0.3], PATCHES, "time is missing in sample 2"),
+        ([0.0, 0.1, 0.2, 0.3], {}, "patches is empty: name one patch at least"),
+        (
+            [0.0, 0.1, 0.2, 0.3],
+            {"a": Circle(0, 0, -1)},
+            "patch 'a' is .*radius=-1.*: give finite numbers",
+        ),
+        (
+            [0.0, 0.1, 0.2, 0.3],
+            lambda x, y: "oak",
+            r"returned shape \(\) for 4 positions.* one label for each",
+        ),
         ([0.0, 0.1, 0.2, 0.3], {"a": Circle(0, 0, 1), "b": Circle(0, 0, 2)}, "patches 'a' and 'b' overlap: sample 0"),
         ([0.0, 0.1, 0.2, 0.3], {"a": [(0, 0), (1, 1)]}, "three or more corners"),
         ([0.0, 0.1, 0.2, 0.3], {"a": Circle(50, 0, 1)}, "in no patch at any step: are the patches in the units of x"),
@@ -141,6 +164,35 @@ def test_patches_by_a_function():
 def test_bad_tracks_are_named(times, patches, message):
     with pytest.raises(ValueError, match=message):
         foraging.from_track(times, [0.0] * 4, [0.0] * 4, patches=patches)
+
+
+def test_oddities_of_a_track_are_told():
+    t, x, y = walk(np.random.default_rng(0), jitter=0.0)
+    far = foraging.from_track(t - 1, x, y, patches=PATCHES | {"far": Circle(50, 0, 1)}, rewards=[0.8, 0.8])
+    assert "The animal was never in patch 'far'." in far.notes
+    assert "Times begin at -1; 10 samples before time 0 are used like all others." in far.notes
+    assert "subject 1: 1 reward came at the same time as another one; all of them count." in far.notes
+    with pytest.raises(ValueError, match="row 1 of the rewards is at -3, but the track is from 0 to 8: count both"):
+        foraging.from_track(t, x, y, patches=PATCHES, rewards=[1.0, -3.0])
+    with pytest.raises(ValueError, match="amount is inf in row 0 of the rewards: give the amount of a reward"):
+        foraging.from_track(t, x, y, patches=PATCHES, rewards={"time": [1.0], "amount": [np.inf]})
+    with pytest.raises(ValueError, match="subject is None: give it a name or a number"):
+        foraging.from_track(t, x, y, patches=PATCHES, subject=None)
+    with pytest.raises(ValueError, match="x and y must both be names of columns, or both be lists"):
+        foraging.from_track(t, "x", y, patches=PATCHES)
+
+
+def test_rewards_of_a_dated_track_have_dates_or_seconds():
+    t, x, y = walk(np.random.default_rng(0), jitter=0.0)
+    start = pd.Timestamp("2024-03-01 10:00")
+    dates = start + pd.to_timedelta(t, unit="s")
+    read = [
+        foraging.from_track(dates, x, y, patches=PATCHES, rewards=rewards).visits["reward"].tolist()
+        for rewards in ([1.8, 5.0], start + pd.to_timedelta([1.8, 5.0], unit="s"), ["2024-03-01 10:00:01.8"])
+    ]
+    assert read == [[1.0, 1.0], [1.0, 1.0], [1.0, 0.0]]
+    with pytest.raises(ValueError, match="time is 'noon' in row 0 of the rewards: give a number, or a date"):
+        foraging.from_track(dates, x, y, patches=PATCHES, rewards=["noon"])
 
 
 def test_a_million_samples_take_seconds(tmp_path):
@@ -164,6 +216,9 @@ def test_recordings_become_visits_of_a_task():
     assert visits.table["harvests"].tolist() == [4, 2, 2]
     with pytest.raises(ValueError, match="kinds has no entry for patch 'elm'"):
         one.to_visits(foraging.Task({"a": [2.0], "b": [1.0]}, {"wood": 2.0}), patches="fresh", kinds={"oak": "a"})
+    other = foraging.Task({"oak": [2.0], "ash": [1.0]}, {"wood": 2.0})
+    with pytest.raises(ValueError, match="patch 'elm' has the kind 'elm', and the task has 'oak', 'ash': say of which"):
+        one.to_visits(other, patches="fresh")
     with pytest.raises(ValueError, match="a harvest of the task takes 5 but a step takes 1"):
         one.to_visits(foraging.Task({"tree": [2.0]}, {"wood": 2.0}, harvest=5), patches="fresh")
     with pytest.raises(ValueError, match="two recordings hold session 1 of subject 1"):

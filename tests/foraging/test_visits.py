@@ -62,6 +62,16 @@ def test_patches_that_grow_back_wait_while_the_animal_is_elsewhere():
         memory = trace.wait(memory)
     assert visits.rewards[2, 0] == pytest.approx(60 * trace.worth(memory), rel=1e-12)
     assert not visits.fresh
+    mixed = read(TABLE.iloc[[0, 3, 1, 4, 2]], patches=trace, patch="tree")
+    np.testing.assert_array_equal(mixed.rewards[[0, 2, 4, 1, 3]], visits.rewards, "rows of two animals may alternate")
+
+
+def test_patches_and_sessions_need_names():
+    for name in ("tree", "day"):
+        table = TABLE.assign(day=1).astype({name: object})
+        table.loc[1, name] = None
+        with pytest.raises(ValueError, match=f"{'patch' if name == 'tree' else 'session'} is missing in row 1"):
+            read(table, patches="session", patch="tree", session="day")
 
 
 def test_visits_that_reach_their_limit_are_censored():
@@ -75,6 +85,8 @@ def test_visits_that_reach_their_limit_are_censored():
     ("change", "message"),
     [
         ({"subject": [1, None, 1, 2, 2]}, "subject is missing in row 1: every row needs one"),
+        ({"subject": ["a", " ", "a", "b", "b"]}, "subject is missing in row 1: every row needs one; fill it in"),
+        ({"subject": ["a", "a ", "a", "b", "b"]}, "subject is 'a ' in row 1: remove the spaces around it"),
         ({"harvests": [2, -4, 1, 3, 2]}, "harvests is -4 in row 1: give a whole number of harvests, 1 or more"),
         ({"harvests": [2, 4.5, 1, 3, 2]}, "in row 1: give a whole number"),
         ({"harvests": [2, np.inf, 1, 3, 2]}, "in row 1: give a number of harvests"),
@@ -132,6 +144,20 @@ def test_columns_and_subjects_that_are_not_there():
 def test_tasks_that_make_no_sense(settings, message):
     with pytest.raises(ValueError, match=message):
         foraging.Task(**settings)
+
+
+@pytest.mark.parametrize("first", [np.inf, np.nan, -5.0, 1e9])
+def test_first_rewards_that_make_no_sense(first):
+    with pytest.raises(ValueError, match=f"the first harvest of 'low' pays {first}: give a finite number"):
+        foraging.Task.linear({"low": first}, 8, {"rich": 1})
+
+
+def test_files_and_columns_that_are_no_tables(tmp_path):
+    (tmp_path / "book.xlsx").write_bytes(b"PK\x03\x04\xad")
+    with pytest.raises(ValueError, match='book.xlsx is not a text file in UTF-8: save it as "CSV UTF-8"'):
+        read(tmp_path / "book.xlsx")
+    with pytest.raises(ValueError, match="the columns have different lengths, subject 2, kind 1: give every column"):
+        read({"subject": [1, 2], "kind": ["low"]})
 
 
 def test_polars_tables_are_read():

@@ -1,6 +1,7 @@
 """A first look at visits: models fitted and compared, tables and figures in a folder."""
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import pandas as pd
@@ -19,8 +20,9 @@ def write_first_look(
 ) -> Comparison:
     """Fits and compares the models, and writes tables, figures and run.json into a folder, which is made.
 
-    The tables are harvests (beside the optimum), models and estimates; the figures show harvests, the comparison, and
-    the survival curves of the best model, one for each environment.
+    The tables are harvests (beside the optimum), models and estimates, as CSV files, which need no further package and
+    open in any program; the figures show harvests, the comparison, and the survival curves of the best model, one for
+    each environment.
     """
     compared = compare(data, models, blocks=0, starts=starts)
     best = compared.fits[compared.table["model"].iloc[0]]
@@ -30,12 +32,11 @@ def write_first_look(
         "models": compared.table,
         "estimates": pd.concat(estimates, ignore_index=True),
     }
-    tables["estimates"]["subject"] = tables["estimates"]["subject"].astype(str)
     pictures = {"harvests": figures.draw_harvests(data), "models": figures.draw_comparison(compared)}
     for environment in data.table["environment"].unique():
         pictures[f"survival-{environment}"] = figures.draw_survival(best, environment)
     folder.mkdir(parents=True, exist_ok=True)
-    written = [write(folder / f"{name}.parquet", table.to_parquet) for name, table in tables.items()]
+    written = [write(folder / f"{name}.csv", partial(table.to_csv, index=False)) for name, table in tables.items()]
     for name, picture in pictures.items():
         path = folder / f"figure-{name}.png"
         written.append(write(path, lambda draft, picture=picture: picture.savefig(draft, dpi=150, format="png")))

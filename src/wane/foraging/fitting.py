@@ -20,7 +20,7 @@ determined if its profile is closed on both sides, or on one side with a finite 
 "hessian", if the 95 % interval is less than ±WIDEST on the unbounded scale.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -147,15 +147,18 @@ def check_fittable(data: PatchVisits, model: Model) -> None:
     for subject, group in data.table.groupby("subject", sort=False):
         if len(group) < 2:
             raise ValueError(
-                f"subject {subject!r} has one visit only: a model needs several; drop the subject or pool more data"
+                f"subject {subject!r} has one visit only, and a model needs several: add its other visits, or delete "
+                "its row from the table"
             )
         if group["censored"].all():
             raise ValueError(
-                f"subject {subject!r} never left a patch of its own will: nothing tells when it would have left"
+                f"subject {subject!r} never left a patch of its own will, so nothing tells when it would have left: "
+                "add visits that it ended itself, or delete its rows from the table"
             )
         if (group["harvests"] - group["censored"]).sum() == len(group):
             raise ValueError(
-                f"subject {subject!r} left every patch after its first harvest: nothing tells when it stays"
+                f"subject {subject!r} left every patch after its first harvest, so nothing tells when it stays: check "
+                "the column of harvests, or delete the rows of this subject from the table"
             )
 
 
@@ -208,6 +211,18 @@ def batch_axes(batch: Batch) -> Batch:
     return Batch(Decisions(*[None if shared else 0] * len(Decisions._fields)), Counts(0, 0))  # pyright: ignore[reportArgumentType]
 
 
+def _for_each_set(one: Callable[..., Any], batch: Batch, *others: Any) -> Any:
+    """Calls `one` for every data set of a batch, with its entry of the others, and stacks the answers.
+
+    A search ends when it has found its minimum. Side by side, all of them go on until the slowest has ended, and
+    profiles are searches within searches: for 80 simulated rats they take four times as long as one after the other.
+    Models that learn walk through thousands of decisions, which is faster side by side.
+    """
+    if batch.decisions.kind.ndim > 1:
+        return jax.vmap(one, (batch_axes(batch), *[0] * len(others)))(batch, *others)
+    return jax.lax.map(lambda each: one(Batch(batch.decisions, each[0]), *each[1:]), (batch.counts, *others))
+
+
 @partial(jax.jit, static_argnums=(0, 1, 5))
 def _search(
     model: Model, names: tuple[Parameter, ...], batch: Batch, task: TaskArrays, draws: Array, starts: int
@@ -220,7 +235,7 @@ def _search(
         _, chosen = jax.lax.top_k(-jnp.where(jnp.isfinite(value), value, jnp.inf), starts)
         return jax.vmap(partial(minimise, aim))(draws[chosen])
 
-    return jax.vmap(one, (batch_axes(batch),))(batch)
+    return _for_each_set(one, batch)
 
 
 @partial(jax.jit, static_argnums=(0, 1))
@@ -238,7 +253,7 @@ def _profiles(
         over = jax.vmap(jax.vmap(end, (None, 0)), (0, None))
         return over(jnp.arange(len(names)), jnp.array([-1.0, 1.0]))
 
-    return jax.vmap(one, (batch_axes(batch), 0))(batch, best)
+    return _for_each_set(one, batch, best)
 
 
 def _intervals(

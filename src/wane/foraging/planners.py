@@ -11,6 +11,12 @@ overly large λ may lead to overstaying in depleted patches") does not tell apar
 
     average="believed"    the rate ρ at which it could do elsewhere follows from the same belief
     average="true"        it knows the true best rate, and is wrong only about the patch where it is
+
+Two exponentials, ω e^(−qt) + (1 − ω) e^(−st), are described by what they do to the next harvest, at the time h. There
+the discount is D = ω e^(−qh) + (1 − ω) e^(−sh), `weight` is the share w = ω e^(−qh) / D of the fast system in it, and
+`slope` is per unit of the next reward, so that values are divided by D. As q grows, w and the slope stay where they
+are, and the model becomes that of quasi-hyperbolic discounting: `faster` = q − s then has no upper end, and it is not
+identified. With ω and the slope as they are in the formula, both would run away with q, 1 − ω and 1 / slope as e^(−qh).
 """
 
 import abc
@@ -39,6 +45,8 @@ DISCOUNTS: dict[str, tuple[str, ...]] = {
     "two-exponential": ("weight", "slow", "faster"),
 }
 """The parameters of each way to discount. `faster` is how much faster than `slow` the fast system discounts."""
+STEEPEST = 200.0
+"""A rate above this number per harvest is the same to a planner as this one: it counts only the next harvest."""
 
 
 class Belief(abc.ABC):
@@ -130,8 +138,8 @@ class Planner(Model):
         found += [] if self.belief is None else [self.belief.parameter(task)]
         return found + [stay_bias(task)] * self.bias
 
-    def discounting(self, params: Params) -> Discount:
-        """The discount with these parameters."""
+    def discounting(self, params: Params, harvest: Any) -> Discount:
+        """The discount with these parameters in a task whose harvests take this time."""
         if self.discount == "exponential":
             return Exponential(params["rate"])
         if self.discount == "hyperbolic":
@@ -139,15 +147,27 @@ class Planner(Model):
         if self.discount == "quasi-hyperbolic":
             return QuasiHyperbolic(params["beta"], params["rate"])
         if self.discount == "two-exponential":
-            return TwoExponentials(params["weight"], params["slow"] + params["faster"], params["slow"])
+            share, faster = params["weight"], params["faster"]
+            weight = jax.nn.sigmoid(jnp.log(share) - jnp.log1p(-share) + faster * harvest)
+            return TwoExponentials(weight, params["slow"] + faster, params["slow"])
         return Exponential(0.0)
 
-    def leaving(self, params: Params, decisions: Decisions, task: TaskArrays) -> Logits:
-        discount = self.discounting(params)
+    def _planners(self, params: Params, harvest: Any) -> tuple[Any, Any, Any]:
+        """The weights and the rates of the planners, and the weight of one that counts only the next harvest."""
+        if self.discount == "two-exponential":
+            # These are ω / D and (1 − ω) / D. For a fast system that is steep, 1 − ω itself would be rounded to 0.
+            share, slow = params["weight"], params["slow"]
+            rates = jnp.minimum(jnp.stack([slow + params["faster"], slow]), STEEPEST / harvest)
+            return jnp.stack([share, 1 - share]) * jnp.exp(rates * harvest), rates, 0.0
+        discount = self.discounting(params, harvest)
         weights, rates = (jnp.asarray(each) for each in discount.planners())
+        return weights, rates, discount.impatient
+
+    def leaving(self, params: Params, decisions: Decisions, task: TaskArrays) -> Logits:
+        weights, rates, impatient = self._planners(params, task.harvest)
         value = None if self.belief is None else params[self.belief.name]
         worth = jax.vmap(lambda rate: self._staying(value, rate, decisions, task))(rates)
-        staying = jnp.tensordot(weights, worth, 1) + discount.impatient * self._next_reward(value, decisions)
+        staying = jnp.tensordot(weights, worth, 1) + impatient * self._next_reward(value, decisions)
         return -params["slope"] * (staying + params.get("bias", 0.0))
 
     def _next_reward(self, value: Any, decisions: Decisions) -> Any:

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from wane.foraging.sources import Source, Where, as_numbers, as_seconds, pick, read_table, require_labels
+from wane.foraging.sources import Source, Where, as_numbers, as_seconds, counted, pick, read_table, require_labels
 from wane.foraging.task import Task
 from wane.foraging.visits import Patches, PatchVisits, from_stays
 from wane.limits import require_memory
@@ -65,6 +65,13 @@ class Recording:
             ("environment", "session", environments, task.environments),
         ):
             table[name] = labels[0] if given is None and len(labels) == 1 else mapped_labels(table[column], given, name)
+            known = table[name].isin(labels)
+            if not known.all():
+                label = table.loc[~known, name].iloc[0]
+                raise ValueError(
+                    f"{column} {table.loc[~known, column].iloc[0]!r} has the {name} {label!r}, and the task has "
+                    f"{', '.join(map(repr, labels))}: say of which {name} each {column} is, {name}s={{{label!r}: …}}"
+                )
         found = from_stays(table, task, patches=patches, patch="patch", session="session", censored="censored")
         return PatchVisits(found.table, task, found.rewards, found.fresh, self.notes)
 
@@ -75,7 +82,10 @@ def mapped_labels(labels: pd.Series, given: Mapping[Any, Any] | None, name: str)
         return labels
     for label in labels.unique().tolist():
         if label not in given:
-            raise ValueError(f"{name}s has no entry for {labels.name} {label!r}: it has {', '.join(map(repr, given))}")
+            raise ValueError(
+                f"{name}s has no entry for {labels.name} {label!r}, it has {', '.join(map(repr, given))}: add "
+                f"{{{label!r}: …}} with a {name} of the task"
+            )
     return labels.map(dict(given))
 
 
@@ -129,8 +139,10 @@ def from_events(
     table, where = read_table(visits, separator)
     keys = dict(subject=subject, session=session)
     table = pick(table, keys | dict(patch=patch, arrival=arrival, departure=departure), "the table of visits")
-    prey, where_prey = read_table({"time": []} if rewards is None else rewards, separator)
-    prey = pick(prey, keys | dict(time=reward_time, amount=amount), "the table of rewards") if len(prey) else prey
+    columns = keys | dict(time=reward_time, amount=amount)
+    nothing = {name: [] for name in columns.values() if name is not None}
+    prey, where_prey = read_table(nothing if rewards is None else rewards, separator, "the rewards")
+    prey = pick(prey, columns, "the table of rewards")
     for each in (table, prey):
         for name, given in keys.items():
             if given is None:
@@ -151,12 +163,13 @@ def _read_times(
     # Dates are counted from one moment for all columns, so they are read together.
     moments = pd.concat([table["arrival"], table["departure"][ended], prey["time"]], ignore_index=True)
     rows = [*range(len(table)), *np.flatnonzero(ended)]
-    names = [where(i) for i in rows] + [where_prey(i) for i in range(len(prey))]
+    names = [f"{where(i)} ({'arrival' if n < len(table) else 'departure'})" for n, i in enumerate(rows)]
+    names += [where_prey(i) for i in range(len(prey))]
     numbers = as_seconds(moments.rename("time").infer_objects(), lambda i: names[i])
     if (numbers < 0).any():
         i = int((numbers < 0).argmax())
         raise ValueError(
-            f"a time is {numbers[i]:g} in {names[i]}: count times from the beginning, so that none is negative"
+            f"time is {numbers[i]:g} in {names[i]}: count times from the beginning, so that none is negative"
         )
     departure = np.full(len(table), np.nan)
     departure[ended] = numbers[len(table) : len(rows)]
@@ -164,7 +177,8 @@ def _read_times(
     paid = as_numbers(prey["amount"], where_prey, "the amount of a reward, a finite number") if amount else 1.0
     prey = prey.assign(time=numbers[len(rows) :], amount=paid)
     for name in KEYS:
-        require_labels(prey[name], where_prey, table[name].unique().tolist(), f"every {name} needs a visit")
+        cure = f"every {name} needs a visit; correct the name, or delete the row"
+        require_labels(prey[name], where_prey, table[name].unique().tolist(), cure)
     return table, prey
 
 
@@ -190,7 +204,8 @@ def _check_visits(group: pd.DataFrame, paid: pd.DataFrame, end: float | None, wh
     arrival, departure, row = (group[name].to_numpy() for name in ("arrival", "departure", "row"))
     for i in np.flatnonzero(departure <= arrival):
         raise ValueError(
-            f"the visit in {where(int(row[i]))} departs at {departure[i]:g}, not after its arrival {arrival[i]:g}"
+            f"the visit in {where(int(row[i]))} departs at {departure[i]:g}, not after its arrival {arrival[i]:g}: "
+            "correct the times, or delete the row"
         )
     for i in range(len(group) - 1):
         if np.isnan(departure[i]) or departure[i] > arrival[i + 1]:
@@ -198,11 +213,14 @@ def _check_visits(group: pd.DataFrame, paid: pd.DataFrame, end: float | None, wh
             raise ValueError(
                 f"the visit in {where(int(row[i]))} {until}, but that in {where(int(row[i + 1]))} begins at "
                 f"{arrival[i + 1]:g}: an animal is in one patch at a time; correct the times, or name the column that "
-                'tells sessions or subjects apart, session="…"'
+                'tells subjects or sessions apart, subject="…" or session="…"'
             )
     latest = float(np.nanmax([*arrival, *departure, *paid["time"]]))
     if end is not None and latest > end:
-        raise ValueError(f"something happens at {latest:g}, after the end of the session at {end:g}")
+        raise ValueError(
+            f"something happens at {latest:g}, after the end of the session at {end:g}: give a later end, or delete "
+            "the rows after it"
+        )
     return latest if end is None else end
 
 
@@ -232,20 +250,29 @@ def _cut(group: pd.DataFrame, paid: pd.DataFrame, step: float, last: float, key:
 
 
 def describe_visits(group: pd.DataFrame, paid: pd.DataFrame, step: float, key: Any) -> tuple[pd.DataFrame, list[str]]:
-    """The visits of one session with their durations and rewards, and notes on what does not fit."""
+    """The visits of one session with their durations and rewards, and notes on what does not fit.
+
+    The key is the subject and the session, which is None for all sessions of one track together.
+    """
     arrival, departure = group["arrival"].to_numpy(float), group["departure"].to_numpy(float)
     time, amount = paid["time"].to_numpy(float), paid["amount"].to_numpy(float)
     visit = np.searchsorted(arrival, time, side="right") - 1
     inside = (visit >= 0) & (time <= departure[visit])
     steps = np.round((departure - arrival) / step).astype(int)
     notes = []
-    who = f"subject {key[0]!r}, session {key[1]!r}"
+    who = f"subject {key[0]!r}" + f", session {key[1]!r}" * (key[1] is not None)
     if (~inside).any():
-        notes.append(
-            f"{who}: {int((~inside).sum())} rewards came while the animal was in no patch; they count for none."
-        )
+        outside = counted(int((~inside).sum()), "reward")
+        notes.append(f"{who}: {outside} came while the animal was in no patch; no visit counts them.")
+    if (np.diff(time) == 0).any():
+        again = counted(int((np.diff(time) == 0).sum()), "reward")
+        notes.append(f"{who}: {again} came at the same time as another one; all of them count.")
     if (steps < 1).any():
-        notes.append(f"{who}: {int((steps < 1).sum())} visits last less than half a step; they count as one harvest.")
+        short = counted(int((steps < 1).sum()), "visit")
+        notes.append(f"{who}: {short} of less than half a step; each counts as one harvest.")
+    if group["censored"].any():
+        unended = counted(int(group["censored"].sum()), "visit")
+        notes.append(f"{who}: {unended} had not ended when the session ended (censored): nobody saw the leaving.")
     return pd.DataFrame(
         {
             "subject": key[0],

@@ -20,10 +20,11 @@ Source = Any
 """A path of a CSV file, a pandas or polars DataFrame, a pynapple object, or a dictionary of columns."""
 
 
-def read_table(source: Source, separator: str = ",") -> tuple[pd.DataFrame, Where]:
+def read_table(source: Source, separator: str = ",", title: str = "") -> tuple[pd.DataFrame, Where]:
     """The source as a DataFrame with rows 0, 1, …, and a function that names a row of it in messages.
 
-    Raises ValueError if a file is no table, and TypeError if the source is nothing that can be read.
+    `title` says which table it is where there are several: "row 3 of the rewards". Raises ValueError if a file is no
+    table, and TypeError if the source is nothing that can be read.
     """
     if isinstance(source, str | Path):
         path = Path(source)
@@ -33,14 +34,20 @@ def read_table(source: Source, separator: str = ",") -> tuple[pd.DataFrame, Wher
             table = pd.read_csv(
                 path, sep=separator, skipinitialspace=True, encoding="utf-8-sig", skip_blank_lines=False
             )
-        except (pd.errors.EmptyDataError, pd.errors.ParserError, UnicodeDecodeError) as error:
-            raise ValueError(f"{path} is not a table of values with {separator!r} between them: {error}") from error
+        except UnicodeDecodeError as error:
+            raise ValueError(
+                f'{path} is not a text file in UTF-8: save it as "CSV UTF-8" from the program that made it'
+            ) from error
+        except (pd.errors.EmptyDataError, pd.errors.ParserError) as error:
+            raise ValueError(
+                f"{path} is not a table of values with {separator!r} between them, one row in each line: {error}"
+            ) from error
         if len(table.columns) == 1 and any(mark in str(table.columns[0]) for mark in ";,\t"):
             raise ValueError(f'{path} is not separated by {separator!r}: pass separator=";" or separator="\\t"')
         return table, lambda i: f"line {i + 2} of {path}"
     table = as_pandas(source)
     index = table.index
-    return table.reset_index(drop=True), lambda i: f"row {index[i]}"
+    return table.reset_index(drop=True), lambda i: f"row {index[i]}" + f" of {title}" * bool(title)
 
 
 def as_pandas(source: Source) -> pd.DataFrame:
@@ -48,6 +55,10 @@ def as_pandas(source: Source) -> pd.DataFrame:
     if isinstance(source, pd.DataFrame):
         return source
     if isinstance(source, Mapping):
+        lengths = {name: np.size(values) for name, values in source.items()}
+        if len(set(lengths.values())) > 1:
+            told = ", ".join(f"{name} {count}" for name, count in lengths.items())
+            raise ValueError(f"the columns have different lengths, {told}: give every column one value for each row")
         return pd.DataFrame({name: np.asarray(values) for name, values in source.items()})
     kind = type(source).__name__
     if type(source).__module__.startswith("polars"):
@@ -95,16 +106,31 @@ def pick(table: pd.DataFrame, names: Mapping[str, str | None], where: str = "the
 
 
 def shown(values: pd.Series, i: int) -> str:
-    """An entry of a column as a message shows it: 'oak', −4 or nan, without the name of its NumPy type."""
+    """An entry of a column as a message shows it: 'oak', −4 or missing, without the name of its NumPy type."""
     value = values.iloc[i]
+    if pd.isna(value):
+        return "missing"
     return repr(value.item() if isinstance(value, np.generic) else value)
 
 
+def counted(number: int, thing: str) -> str:
+    """A number with its noun, as notes say it: 1 visit, 2 visits."""
+    return f"{number} {thing}{'s' * (number != 1)}"
+
+
 def require_labels(values: pd.Series, where: Where, known: Sequence[Any] | None = None, cure: str = "") -> None:
-    """Raises ValueError if a label is missing, or is none of the known ones."""
-    missing = values.isna().to_numpy() | (values.astype(object) == "").to_numpy()
+    """Raises ValueError if a label is missing, has spaces around it, or is none of the known ones."""
+    blank = [isinstance(value, str) and not value.strip() for value in values]
+    missing = values.isna().to_numpy() | np.array(blank, bool)
     if missing.any():
-        raise ValueError(f"{values.name} is missing in {where(int(missing.argmax()))}: every row needs one")
+        raise ValueError(
+            f"{values.name} is missing in {where(int(missing.argmax()))}: every row needs one; fill it in, or delete "
+            "the row"
+        )
+    spaced = np.array([isinstance(value, str) and value != value.strip() for value in values], bool)
+    if spaced.any():
+        i = int(spaced.argmax())
+        raise ValueError(f"{values.name} is {shown(values, i)} in {where(i)}: remove the spaces around it")
     if known is not None:
         strange = ~values.isin(list(known)).to_numpy()
         if strange.any():
@@ -133,8 +159,8 @@ def as_seconds(values: pd.Series, where: Where) -> Float[np.ndarray, " rows"]:
     if pd.api.types.is_timedelta64_dtype(values) or pd.api.types.is_datetime64_any_dtype(values):
         moments = values
     else:
-        numbers = pd.to_numeric(values, errors="coerce")
-        if numbers.notna().all():
+        # If most entries are numbers, those that are none are the mistake; otherwise the entries are dates.
+        if pd.to_numeric(values.dropna(), errors="coerce").notna().mean() > 0.5:
             return as_numbers(values, where, "a time, a finite number")
         moments = pd.to_datetime(values, errors="coerce", utc=True, format="mixed")
     missing = moments.isna().to_numpy()

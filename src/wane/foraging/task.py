@@ -78,6 +78,11 @@ class Task:
             raise ValueError(f"drop must be a number above 0, what each harvest pays less than the one before: {drop}")
         rewards = {}
         for kind, value in first.items():
+            if not (np.isfinite(value) and 0 <= value / drop <= MOST_HARVESTS - 2):
+                raise ValueError(
+                    f"the first harvest of {kind!r} pays {value}: give a finite number of at least 0, and at most "
+                    f"{MOST_HARVESTS - 2} times the drop of {drop}"
+                )
             count = max(int(np.ceil(value / drop)), 1)
             rewards[kind] = np.maximum(value - drop * np.arange(count + 1), 0.0)
         return cls(rewards, travel, **settings)

@@ -20,7 +20,7 @@ from jaxtyping import Bool, Float, Int
 
 from wane.foraging.leaving import find_stays
 from wane.foraging.recording import Recording, describe_visits
-from wane.foraging.sources import Source, Where, as_numbers, as_seconds, pick, read_table, shown
+from wane.foraging.sources import Source, Where, as_numbers, as_seconds, counted, pick, read_table, shown
 from wane.limits import require_memory
 from wane.types import ArrayLike, Real
 
@@ -76,7 +76,8 @@ def from_track(
       Positions that are missing are drop-outs.
     - `patches`: a `Circle` or the corners of a polygon for each patch, or a function of the arrays x and y that returns
       labels, None where there is no patch.
-    - `rewards`: times of rewards, or a table with columns time and (if they differ) amount.
+    - `rewards`: times of rewards, or a table with columns time and (if they differ) amount. Times are numbers as those
+      of the track (seconds since its first sample if those are dates), or dates.
     - `step`: the length of a step; by default the median distance of the samples.
     - `tolerance`: how far a sample may be from the time that is read from it, in steps.
     - `fill`: drop-outs of at most so many steps are filled in; at longer ones the session is cut.
@@ -84,7 +85,11 @@ def from_track(
 
     Raises ValueError with the sample and the cure.
     """
-    seconds, place, where = _read_samples(times, x, y, time, separator)
+    for name, given in (("subject", subject), ("session", session)):
+        if given is None or given != given:  # NaN is the only value that differs from itself.
+            raise ValueError(f"{name} is {given}: give it a name or a number, which every row of the tables gets")
+    track, seconds, where = _read_samples(times, x, y, time, separator)
+    place = _read_positions(track, where)
     clock = _make_clock(seconds, np.isfinite(place[0]) & np.isfinite(place[1]), step, tolerance)
     length = clock.time[1] - clock.time[0] if step is None else float(step)
     codes, labels = _label(place, patches, where)
@@ -92,8 +97,10 @@ def from_track(
     site, merged = _smooth(site, shortest, kept)
     # The session is cut where kept steps begin again; without the first position the first part begins later.
     part = np.cumsum(np.diff(kept, prepend=False) & kept) - 1
-    paid = _read_rewards(rewards, clock.time[0], clock.time[-1] + length, separator)
+    paid = _read_rewards(rewards, track["time"], seconds, clock.time[-1] + length, separator)
     notes = [*_clock_notes(seconds, clock, float(length), tolerance), *notes, *merged]
+    visited = set(np.unique(site[kept]))
+    notes += [f"The animal was never in patch {label!r}." for i, label in enumerate(labels) if i not in visited]
     whole = part[kept].max() == 0
     names = [session if whole else f"{session}.{i + 1}" for i in range(part.max() + 1)]
     return _to_recording(clock.time[kept], site[kept], part[kept], labels, names, paid, float(length), subject, notes)
@@ -101,8 +108,13 @@ def from_track(
 
 def _read_samples(
     times: Source, x: ArrayLike | str, y: ArrayLike | str, time: str, separator: str
-) -> tuple[Samples, Float[np.ndarray, "2 samples"], Where]:
-    """Times, positions, and how to name a sample. Raises ValueError unless times grow."""
+) -> tuple[pd.DataFrame, Samples, Where]:
+    """The track with columns time, x and y, its times as numbers, and how to name a sample.
+
+    Raises ValueError unless times grow.
+    """
+    if isinstance(x, str) != isinstance(y, str):
+        raise ValueError("x and y must both be names of columns, or both be lists of positions")
     if isinstance(x, str) and isinstance(y, str):
         table, where = read_table(times, separator)
         table = pick(table, {"time": time, "x": x, "y": y}, "the track")
@@ -113,7 +125,8 @@ def _read_samples(
             raise ValueError(f"times, x and y must be lists of the same length, their shapes are {shapes}")
         table, where = pd.DataFrame(arrays), lambda i: f"sample {i}"
     if len(table) < 2:
-        raise ValueError("a track needs two samples at least")
+        count = counted(len(table), "sample")
+        raise ValueError(f"the track has {count}, and two at least are needed: is the table the right one?")
     seconds = as_seconds(table["time"], where)
     for i in np.flatnonzero(np.diff(seconds) <= 0)[:1]:
         what = "the same time as" if seconds[i] == seconds[i + 1] else "a later time than"
@@ -121,6 +134,11 @@ def _read_samples(
             f"{where(int(i))} has {what} {where(int(i) + 1)} ({seconds[i]:g} and {seconds[i + 1]:g}): sort the track "
             "by time, keep one row for each time, and give every animal and session a call of its own"
         )
+    return table, seconds, where
+
+
+def _read_positions(table: pd.DataFrame, where: Where) -> Float[np.ndarray, "2 samples"]:
+    """x and y of every sample, NaN where they are missing. Raises ValueError for anything else that is no number."""
     place = np.stack([pd.to_numeric(table[name], errors="coerce").to_numpy(float) for name in ("x", "y")])
     for name, column in zip(("x", "y"), place, strict=True):
         strange = ~np.isfinite(column) & ~table[name].isna().to_numpy()
@@ -129,7 +147,7 @@ def _read_samples(
             raise ValueError(f"{name} is {shown(table[name], i)} in {where(i)}: give a number, or leave it empty")
     if not np.isfinite(place).all(0).any():
         raise ValueError("no sample has a position: is the track empty, or are x and y other columns?")
-    return seconds, place, where
+    return place
 
 
 def _make_clock(seconds: Samples, seen: Bool[np.ndarray, " samples"], step: Real | None, tolerance: float) -> Clock:
@@ -156,10 +174,22 @@ def _label(place: Float[np.ndarray, "2 samples"], patches: Regions, where: Where
     """The number of the patch of each sample, −1 where it is in none, and the labels of the patches."""
     x, y = place
     if not isinstance(patches, Mapping):
+        if not callable(patches):
+            raise TypeError(
+                f"patches is a {type(patches).__name__}: give each patch a name, "
+                '{"oak": Circle(x, y, radius), …}, or give a function that labels positions'
+            )
         names = np.array(patches(x, y), object)
+        if names.shape != x.shape:
+            raise ValueError(
+                f"the function for patches returned shape {names.shape} for {len(x)} positions: it gets the arrays x "
+                "and y, and must return one label for each of them, None where there is no patch"
+            )
         names[names == ""] = None
         codes, found = pd.factorize(names)
         return codes, list(found)
+    if not patches:
+        raise ValueError('patches is empty: name one patch at least, {"oak": Circle(x, y, radius)}')
     codes = np.full(len(x), -1)
     for number, (label, region) in enumerate(patches.items()):
         inside = _contains(label, region, x, y)
@@ -168,7 +198,7 @@ def _label(place: Float[np.ndarray, "2 samples"], patches: Regions, where: Where
             other = list(patches)[codes[int(both.argmax())]]
             raise ValueError(
                 f"patches {other!r} and {label!r} overlap: {where(int(both.argmax()))} at "
-                f"({x[both][0]:g}, {y[both][0]:g}) lies in both"
+                f"({x[both][0]:g}, {y[both][0]:g}) lies in both; make one of them smaller"
             )
         codes[inside] = number
     return codes, list(patches)
@@ -177,6 +207,8 @@ def _label(place: Float[np.ndarray, "2 samples"], patches: Regions, where: Where
 def _contains(label: Any, region: Region, x: Samples, y: Samples) -> Bool[np.ndarray, " samples"]:
     """Whether each position lies in a region. A position that is missing lies in none."""
     if isinstance(region, Circle):
+        if not (np.isfinite(region).all() and region.radius > 0):
+            raise ValueError(f"patch {label!r} is {region}: give finite numbers, and a radius above 0")
         return (x - region.x) ** 2 + (y - region.y) ** 2 <= region.radius**2
     corners = np.asarray(region, float)
     if corners.ndim != 2 or corners.shape[1] != 2 or len(corners) < 3 or not np.isfinite(corners).all():
@@ -239,22 +271,37 @@ def _clock_notes(seconds: Samples, clock: Clock, length: float, tolerance: float
         f"{len(seconds)} samples were read at {len(clock.time)} steps of {length:g}; a step lies at most "
         f"{clock.farthest:.2f} steps from its sample (the tolerance is {tolerance:g})."
     )
-    return [note]
+    if seconds[0] >= 0:
+        return [note]
+    before = counted(int((seconds < 0).sum()), "sample")
+    return [note, f"Times begin at {seconds[0]:g}; {before} before time 0 are used like all others."]
 
 
-def _read_rewards(rewards: Source | None, start: float, end: float, separator: str) -> pd.DataFrame:
+def _read_rewards(
+    rewards: Source | None, samples: pd.Series, seconds: Samples, end: float, separator: str
+) -> pd.DataFrame:
     """Times and amounts of rewards, in order. Raises ValueError for one outside of the track."""
     if rewards is None:
         return pd.DataFrame({"time": np.zeros(0), "amount": np.zeros(0)})
     is_table = isinstance(rewards, str | pd.DataFrame | Mapping) or hasattr(rewards, "columns") or hasattr(rewards, "t")
-    table, where = read_table(rewards if is_table else {"time": rewards}, separator)
+    table, where = read_table(rewards if is_table else {"time": rewards}, separator, "the rewards")
     table = pick(table, {"time": "time"}, "the table of rewards")
-    amount = as_numbers(table["amount"], where, "the amount of a reward") if "amount" in table else np.ones(len(table))
-    time = as_numbers(table["time"], where, "the time of a reward, a finite number")
-    outside = (time < start) | (time > end)
+    what = "the amount of a reward, a finite number"
+    amount = as_numbers(table["amount"], where, what) if "amount" in table else np.ones(len(table))
+    if pd.api.types.is_numeric_dtype(table["time"]):
+        time = as_numbers(table["time"], where, "the time of a reward, a finite number")
+    else:
+        # Dates count from the first sample, so they are read together with the samples.
+        both = pd.concat([samples, table["time"]], ignore_index=True).rename("time")
+        read = as_seconds(both, lambda i: where(i - len(samples)))
+        time = read[len(samples) :] - read[0] + seconds[0]
+    start, outside = seconds[0], (time < seconds[0]) | (time > end)
     if outside.any():
         i = int(outside.argmax())
-        raise ValueError(f"the reward in {where(i)} is at {time[i]:g}, but the track is from {start:g} to {end:g}")
+        raise ValueError(
+            f"{where(i)} is at {time[i]:g}, but the track is from {start:g} to {end:g}: count both from "
+            "the same moment, or delete the row"
+        )
     return pd.DataFrame({"time": time, "amount": amount}).sort_values("time", ignore_index=True)
 
 
@@ -293,9 +340,9 @@ def _to_recording(
     if first.any():
         notes = [
             *notes,
-            f"{int(first.sum())} visits had begun when the recording began; their length is a lower bound.",
+            f"{counted(int(first.sum()), 'visit')} had begun when the recording began; the length is a lower bound.",
         ]
-    visits, more = describe_visits(group, paid, length, (subject, ""))
+    visits, more = describe_visits(group, paid, length, (subject, None))
     visits["session"] = [names[i] for i in part[stays.arrival]]
     visits["travel"] = visits["travel"].where(~visits["session"].ne(visits["session"].shift()))
     return Recording(steps, visits, length, (*notes, *more))

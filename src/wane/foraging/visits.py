@@ -110,7 +110,8 @@ def from_stays(
     if table.empty:
         raise ValueError("the table of visits has no rows: give one for each visit")
     table = _fill_columns(table, task, names)
-    require_labels(table["subject"], where)
+    for name in ("subject", "session", *["patch"] * (patch is not None)):
+        require_labels(table[name], where)
     require_labels(table["kind"], where, task.kinds, "name it in the task's rewards, or correct the table")
     require_labels(table["environment"], where, task.environments, "name it in the task's travel, or correct the table")
     table["harvests"] = _counts(table["harvests"], where)
@@ -167,7 +168,9 @@ def _limits(table: pd.DataFrame, where: Where) -> pd.Series:
     beyond = (table["harvests"] > most).to_numpy()
     if beyond.any():
         i = int(beyond.argmax())
-        raise ValueError(f"{where(i)} has {table['harvests'].iloc[i]} harvests, but its limit is {most.iloc[i]}")
+        raise ValueError(
+            f"{where(i)} has {table['harvests'].iloc[i]} harvests, but its limit is {most.iloc[i]}: correct one of them"
+        )
     return most
 
 
@@ -178,7 +181,10 @@ def _check_subjects(given: pd.Series, wanted: Sequence[Any] | None) -> None:
     found = given.unique().tolist()
     for name in wanted:
         if name not in found:
-            raise ValueError(f"subject {name!r} has no visits, there are {', '.join(map(repr, found))}: leave it out")
+            raise ValueError(
+                f"subject {name!r} has no visits, there are {', '.join(map(repr, found))}: add its rows to the table, "
+                "or leave it out of subjects"
+            )
     for name in found:
         if name not in wanted:
             raise ValueError(
@@ -217,19 +223,19 @@ def _regrown(table: pd.DataFrame, task: Task, depletion: Depletion, kind: Any, l
     first, waits = task.curve[:, 0], np.round(task.away / float(task.harvest)).astype(int)
     away = waits[pd.Categorical(table["environment"], categories=task.environments).codes]
     rewards = np.zeros((len(table), length))
+    # Every session of an animal has its own clock and its own patches, also where rows of several animals alternate.
+    clocks: dict[Any, int] = {}
     memories: dict[Any, tuple[Any, int]] = {}
-    clock, owner_before = 0, None
     rows = zip(table["subject"], table["session"], table["patch"], table["harvests"], strict=True)
     for i, (subject, session, patch, harvests) in enumerate(rows):
-        if (subject, session) != owner_before:
-            owner_before, clock, memories = (subject, session), 0, {}
-        memory, since = memories.get(patch, (depletion.initial(), clock))
+        clock, key = clocks.get((subject, session), 0), (subject, session, patch)
+        memory, since = memories.get(key, (depletion.initial(), clock))
         for _ in range(clock - since):
             memory = depletion.wait(memory)
         for n in range(length):
             rewards[i, n] = first[kind[i]] * float(depletion.worth(memory))
             memory = depletion.visit(memory)
             if n + 1 == harvests:
-                memories[patch] = memory, clock + int(harvests)
-        clock += int(harvests) + int(away[i])
+                memories[key] = memory, clock + int(harvests)
+        clocks[subject, session] = clock + int(harvests) + int(away[i])
     return rewards

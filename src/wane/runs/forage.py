@@ -3,6 +3,7 @@
 Nothing heavy is imported before the command runs.
 """
 
+import re
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -63,7 +64,10 @@ def forage(
             )
         task = foraging.Task.linear(_numbers(first, "--first"), drop, _numbers(travel, "--travel"), harvest=harvest)
         names: dict[str, Any] = dict(subject=subject, kind=kind, environment=environment, harvests=harvests)
-        data = foraging.from_stays(file, task, patches="fresh", separator=separator, **names)
+        try:
+            data = foraging.from_stays(file, task, patches="fresh", separator=separator, **names)
+        except ValueError as error:
+            raise ValueError(_as_options(str(error))) from error
     folder = out / "forage" / Path(file).stem
     compared = write_first_look(data, models, folder, starts=starts, source=file)
     table = Table("model", "parameters", "log-likelihood", "AIC", "above the best", title=repr(data))
@@ -76,11 +80,20 @@ def forage(
     console.print(f"results: {folder}", soft_wrap=True, highlight=False)
 
 
+def _as_options(message: str) -> str:
+    """A message of `from_stays` with the options of the command instead of the arguments of the function."""
+    for label, option in (("rewards", "--first"), ("travel", "--travel")):
+        message = message.replace(f"name it in the task's {label}", f"name it with {option}")
+    return re.sub(r'\b(\w+)=(".*?")', r"--\1 \2", message)
+
+
 def _numbers(words: tuple[str, ...], option: str) -> dict[str, float]:
-    """The numbers of words such as low=60. Raises UsageError for any other word."""
+    """The numbers of words such as low=60. Raises UsageError for any other word, and for a name that comes twice."""
     found = {}
     for word in words:
         name, _, number = word.rpartition("=")
+        if name in found:
+            raise UsageError(f"{option} {word}: {name} was given before, as {found[name]:g}; give each name once")
         try:
             found[name] = float(number)
         except ValueError:

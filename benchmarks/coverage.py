@@ -1,0 +1,107 @@
+"""How often intervals cover the truth: every named model, in simulated animals like the rats.
+
+    python benchmarks/coverage.py                     all models, 400 animals each (about ten minutes)
+    python benchmarks/coverage.py count drop-told     some models; the others keep the numbers that they had
+    python benchmarks/coverage.py --fits 40 count     fewer animals; prints, and keeps and judges nothing
+
+Each of the eight rats is copied equally often, with the parameters that were fitted to it: those that the experiment
+`rats` keeps, or those of a new fit for models that it does not use. A parameter is judged if it is identified in at
+least half of the fits. The command fails if the intervals of such a parameter cover less than 92 % or more than 98 %.
+"""
+
+import argparse
+import json
+import sys
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from wane import foraging
+from wane.foraging.fitting import Fit
+from wane.foraging.named import NAMED
+
+HERE = Path(__file__).parent
+KEPT = HERE / "results" / "coverage.json"
+FITS = 400
+FLOOR, CEILING = 0.92, 0.98
+USUAL = 0.5
+"""The share of the fits in which a parameter must be identified for its coverage to be judged."""
+
+
+def kept_fit(name: str, data: foraging.PatchVisits) -> Fit | None:
+    """The fit of a model to each rat that the experiment `rats` keeps, None if it keeps none."""
+    with (files("wane") / "results" / "paper" / "rats" / "estimates.parquet").open("rb") as file:
+        rows = pd.read_parquet(file)
+    rows = rows[(rows["model"] == name) & ~rows["pooled"]]
+    if rows.empty:
+        return None
+    rows = rows.assign(subject=rows["subject"].astype(int))
+    return Fit(NAMED[name], data, False, rows, pd.DataFrame(), np.zeros((len(data.subjects), 1)))
+
+
+def measure(name: str, fits: int) -> dict[str, Any]:
+    """The coverage of every parameter of a model."""
+    data, model = foraging.rats(), NAMED[name]
+    found = foraging.recover(model, data, fits=fits, params=kept_fit(name, data), starts=2).coverage()
+    # JSON has no NaN; a parameter that is never identified has no coverage.
+    rows = json.loads(found.to_json(orient="records", double_precision=15))
+    return {"fits": fits, "intervals": "profile" if model.kinks else "curvature", "parameters": rows}
+
+
+def is_judged(row: dict[str, Any]) -> bool:
+    """Whether a parameter is identified often enough for its coverage to mean something."""
+    return row["identified"] >= USUAL
+
+
+def passes(row: dict[str, Any]) -> bool:
+    """Whether the coverage of a parameter is where it should be, or is not judged."""
+    return not is_judged(row) or FLOOR <= round(row["coverage"], 4) <= CEILING
+
+
+def describe(name: str, found: dict[str, Any]) -> str:
+    """One row of the table in README.md."""
+    rows = found["parameters"]
+    covered = [f"{100 * row['coverage']:.1f}" if is_judged(row) else "none" for row in rows]
+    known = [f"{100 * row['identified']:.1f}" for row in rows]
+    told = "all fits" if all(row["identified"] == 1 for row in rows) else ", ".join(known) + " % of the fits"
+    names = ", ".join(row["parameter"] for row in rows)
+    return f"| {name} | {names} | {found['intervals']} | {', '.join(covered)} | {told} |"
+
+
+def write_readme(models: dict[str, Any]) -> None:
+    """Puts the table between its marks in README.md."""
+    lines = ["| model | parameters | intervals | coverage, % | identified |", "| --- | --- | --- | --- | --- |"]
+    lines += [describe(name, models[name]) for name in NAMED if name in models]
+    page, start, end = HERE / "README.md", "<!-- written by coverage.py -->", "<!-- end of coverage.py -->"
+    before, rest = page.read_text(encoding="utf-8").split(start)
+    table = "\n".join(lines)
+    page.write_text(f"{before}{start}\n{table}\n{end}{rest.split(end)[1]}", encoding="utf-8")
+
+
+def main() -> None:
+    """Measures, prints and keeps the coverage. Exits with 1 if a parameter is outside of the bounds."""
+    parser = argparse.ArgumentParser(description="How often intervals cover the truth, for every named model.")
+    parser.add_argument("models", nargs="*", metavar="MODEL", help=f"names among {', '.join(NAMED)}; all by default")
+    parser.add_argument("--fits", type=int, default=FITS, help="simulated animals for each model")
+    options = parser.parse_args()
+    fine = True
+    for name in options.models or NAMED:
+        if name not in NAMED:
+            parser.error(f"there is no model {name!r}, there are {', '.join(NAMED)}")
+        found = measure(name, options.fits)
+        print(name, pd.DataFrame(found["parameters"]).round(3).to_string(index=False), sep="\n", flush=True)
+        if options.fits != FITS:
+            continue
+        models = json.loads(KEPT.read_text(encoding="utf-8")) if KEPT.exists() else {}
+        models[name] = found
+        KEPT.write_text(json.dumps(models, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        write_readme(models)
+        fine = fine and all(passes(row) for row in found["parameters"])
+    sys.exit(not fine)
+
+
+if __name__ == "__main__":
+    main()
