@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+import readme
 from wane import foraging
 from wane.foraging.fitting import Fit
 from wane.foraging.named import NAMED
@@ -75,10 +76,7 @@ def write_readme(models: dict[str, Any]) -> None:
     """Puts the table between its marks in README.md."""
     lines = ["| model | parameters | intervals | coverage, % | identified |", "| --- | --- | --- | --- | --- |"]
     lines += [describe(name, models[name]) for name in NAMED if name in models]
-    page, start, end = HERE / "README.md", "<!-- written by coverage.py -->", "<!-- end of coverage.py -->"
-    before, rest = page.read_text(encoding="utf-8").split(start)
-    table = "\n".join(lines)
-    page.write_text(f"{before}{start}\n{table}\n{end}{rest.split(end)[1]}", encoding="utf-8")
+    readme.write("coverage", lines)
 
 
 def main() -> None:

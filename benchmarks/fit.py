@@ -1,13 +1,14 @@
-"""How fast models of patch leaving are fitted, and whether their intervals cover the truth.
+"""How fast models of patch leaving are fitted, and how fast a long track is read.
 
-    python benchmarks/fit.py               likelihoods and gradients beside a plain NumPy loop, all fits, a long track
-    python benchmarks/fit.py --coverage    also 400 simulated animals for each model (about half an hour)
-    python benchmarks/fit.py --confusion   also which of nine models are told apart in data like the rats'
+    python benchmarks/fit.py    likelihoods and gradients beside a plain NumPy loop, all fits, a long track
 
 The plain loop goes through the decisions of one animal as a script would: one call of NumPy for each, and the gradient
 by finite differences. Ours computes the log-likelihood and its gradient for eight animals in one program.
 """
 
+import json
+import os
+import platform
 import resource
 import sys
 import tempfile
@@ -15,29 +16,22 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 
+import readme
 from wane import foraging
 from wane.foraging.decisions import prepare, task_arrays
 from wane.foraging.fitting import batch_axes, fit_all, make_batch, objective
 from wane.foraging.named import NAMED
 
-TOLD_APART = (
-    "theorem",
-    "theorem-bias",
-    "thresholds",
-    "exponential",
-    "quasi-hyperbolic",
-    "drop-counted",
-    "lambda-counted",
-    "drop-told-bias",
-    "learned-average",
-)
-"""The models of the confusion matrix."""
+HERE = Path(__file__).parent
+FLOOR, LIMIT_FITS, LIMIT_TRACK, LIMIT_MEMORY = 50.0, 120.0, 10.0, 1.0
+"""Times the plain loop, and the most that may be needed: seconds for all fits, seconds and GiB for the track."""
 RHO = {"rich": 6.986, "poor": 5.096}
 """The best long-run rates of the two environments, which the plain loop is given."""
 
@@ -123,30 +117,55 @@ def track_seconds() -> tuple[float, float]:
     return seconds, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 2**20
 
 
-def main() -> None:
-    """Prints the tables of this page."""
-    jax.config.update("jax_enable_x64", True)
+def measure() -> dict[str, Any]:
+    """All numbers of this page."""
     data = foraging.rats()
     plain = plain_rate(data, plain_loop, [0.08, 41.0])
     learner = plain_rate(data, plain_learner, [0.09, 0.002, 33.0])
     print(f"plain NumPy loops: {plain:.1f} and (learned average) {learner:.1f} likelihoods with gradients a second")
+    rates = {}
     for name in NAMED:
         # All are compared with the cheapest plain loop, also models whose own loop would take longer.
-        ours = our_rate(data, name)
-        print(f"{name:18} {ours:10.0f} a second, {ours / plain:8.0f} times the plain loop")
+        rates[name] = our_rate(data, name)
+        print(f"{name:18} {rates[name]:10.0f} a second, {rates[name] / plain:8.0f} times the plain loop", flush=True)
     start = time.perf_counter()
     for name, found in zip(NAMED, fit_all(data, [*NAMED.values()]), strict=True):
         print(f"{name:18} log-likelihood {found.log_likelihood:.2f}")
-    print(f"all {len(NAMED)} models, eight rats: {time.perf_counter() - start:.0f} s, compilation included")
-    print("track of 1,000,000 rows: {:.1f} s, {:.2f} GiB".format(*track_seconds()))
-    if "--coverage" in sys.argv:
-        for name, model in NAMED.items():
-            found = foraging.recover(model, data, fits=400, starts=2)
-            print(name, found.coverage().round(3).to_string(), sep="\n", flush=True)
-    if "--confusion" in sys.argv:
-        told = foraging.confusion([NAMED[name] for name in TOLD_APART], data, copies=8, starts=2)
-        for table in (told.summary(), told.matrix(), told.grouped()):
-            print(table.round(2).to_string(), flush=True)
+    fits = time.perf_counter() - start
+    print(f"all {len(NAMED)} models, eight rats: {fits:.0f} s, compilation included")
+    seconds, memory = track_seconds()
+    print(f"track of 1,000,000 rows: {seconds:.1f} s, {memory:.2f} GiB")
+    machine = f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}"
+    versions = f"Python {platform.python_version()}, jax {jax.__version__}"
+    found = {"plain": plain, "plain_learner": learner, "rates": rates, "fits": fits, "track": seconds, "memory": memory}
+    return {"hardware": f"{machine}; {versions}", **found}
+
+
+def describe(kept: dict[str, Any]) -> list[str]:
+    """The lines of README.md."""
+    lines = [kept["hardware"], "", "| likelihoods with gradients/s | ours | plain NumPy loop | measured | floor |"]
+    lines.append("| --- | --- | --- | --- | --- |")
+    for name, rate in kept["rates"].items():
+        ratio = f"{rate / kept['plain']:,.0f} × | ≥ {FLOOR:g}"
+        lines.append(f"| {name} | {rate:,.0f} | {kept['plain']:.1f} | {ratio} |")
+    lines += ["", "| what | measured | at most |", "| --- | --- | --- |"]
+    fits = f"all {len(kept['rates'])} models fitted to eight rats, with intervals and compilation"
+    lines.append(f"| {fits} | {kept['fits']:.0f} s | {LIMIT_FITS:.0f} s |")
+    track = "a CSV file of 1,000,000 positions, read and cut into stays"
+    lines.append(f"| {track} | {kept['track']:.1f} s | {LIMIT_TRACK:.0f} s |")
+    lines.append(f"| memory of this | {kept['memory']:.2f} GiB | {LIMIT_MEMORY:.0f} GiB |")
+    return lines
+
+
+def main() -> None:
+    """Measures, prints and keeps the numbers. Exits with 1 if one of them misses its floor or limit."""
+    jax.config.update("jax_enable_x64", True)
+    kept = measure()
+    (HERE / "results" / "fit.json").write_text(json.dumps(kept, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    readme.write("fit", describe(kept))
+    fast = min(kept["rates"].values()) >= FLOOR * kept["plain"]
+    short = kept["fits"] <= LIMIT_FITS and kept["track"] <= LIMIT_TRACK and kept["memory"] <= LIMIT_MEMORY
+    sys.exit(not (fast and short))
 
 
 if __name__ == "__main__":

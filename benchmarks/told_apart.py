@@ -16,14 +16,26 @@ from typing import Any
 
 import pandas as pd
 
+import readme
 from coverage import kept_fit
-from fit import TOLD_APART
 from wane import foraging
 from wane.foraging.named import NAMED
 from wane.foraging.telling_apart import Confusion
 
 HERE = Path(__file__).parent
 KEPT = HERE / "results" / "told_apart.json"
+TOLD_APART = (
+    "theorem",
+    "theorem-bias",
+    "thresholds",
+    "exponential",
+    "quasi-hyperbolic",
+    "drop-counted",
+    "lambda-counted",
+    "drop-told-bias",
+    "learned-average",
+)
+"""The models of the confusion matrix."""
 SEED, COPIES, FLOOR = 100, 8, 0.9
 
 
@@ -74,10 +86,7 @@ def write_readme(kept: dict[str, Any]) -> None:
         "",
         *(f"- {', '.join(group)}" for group in kept["groups"]),
     ]
-    page, start, end = HERE / "README.md", "<!-- written by told_apart.py -->", "<!-- end of told_apart.py -->"
-    before, rest = page.read_text(encoding="utf-8").split(start)
-    text = "\n".join(lines)
-    page.write_text(f"{before}{start}\n{text}\n{end}{rest.split(end)[1]}", encoding="utf-8")
+    readme.write("told_apart", lines)
 
 
 def main() -> None:
