@@ -2,7 +2,7 @@
 
 `wane.worlds.sb3.VecWorld` is a batch of copies of a world as Stable-Baselines3 wants it. The picture shows what PPO
 earns beside GPI and the optimum. Where Stable-Baselines3 is not installed, PPO is left out, and a sentence says so.
-With version 2.9 and seed 0, PPO earned 73 % of the optimum after a minute of learning.
+With version 2.9 and seed 0, PPO earned 73 % of the optimum after 65,536 steps.
 """
 
 import jax
