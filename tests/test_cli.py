@@ -132,7 +132,9 @@ def test_a_full_disk_leaves_earlier_results(tmp_path):
         (["run", NAME, "--out", "/proc/wane"], "/proc/wane"),
         (["run", NAME, "--out", __file__], "Not a directory"),
         (["report", "--out", "/nowhere/at/all"], "begin with `wane reproduce --out /nowhere/at/all`"),
-        (["evaluate", "/nowhere"], "/nowhere holds neither a run (run.json) nor a saved agent (config.json)"),
+        (["evaluate", "/nowhere"], "there is no folder /nowhere"),
+        (["evaluate", TESTS], "holds neither a run (run.json) nor a saved agent (config.json)"),
+        (["explore", "--out", "/proc/wane/page.html", "--no-open"], "wane: /proc/wane: No such file or directory\n"),
         (["compare", NAME, NAME, "--out", "/nowhere"], f"{NAME} was not run yet: wane run {NAME} --scale quick"),
     ],
 )
@@ -142,6 +144,7 @@ def test_what_cannot_be_carried_out_is_told_in_one_line(command, words, message)
     assert message in errors
     assert errors.startswith("wane: ")
     assert errors.count("\n") == 1
+    assert ("--resume" in errors) == (words[0] == "run"), "only runs can be resumed"
 
 
 def test_the_report_needs_no_run_of_ones_own(command, only_sample, monkeypatch, tmp_path):
