@@ -15,10 +15,12 @@ import pandas as pd
 import pytest
 
 import wane
+from report.folders import run_folder
 from runs.sample import EXPERIMENT
 from wane import cli, experiments, worlds
 from wane.agents import Trained, load, q_lambda
 from wane.commands import reading, running
+from wane.report.collect import read
 from wane.runs.evaluation import best_return
 
 TESTS = Path(__file__).parent
@@ -274,6 +276,13 @@ def test_reproduce_report_list_and_show(command, tmp_path, only_sample):
     assert status == 0
     assert out.count("wane evaluate") == 3
     assert contents(tmp_path) == before  # these commands only read
+
+
+def test_show_tells_on_request_where_an_experiment_differs(command, tmp_path):
+    folder = run_folder(tmp_path, scale="paper")
+    for words, count in (([], 0), (["--verbose"], 1)):
+        _, out, _ = command("show", folder, *words)
+        assert out.count(f"Where we differ: {read(folder).texts.differences}") == count
 
 
 def test_reading_commands_mend_nothing(command, tmp_path, only_sample):
