@@ -15,10 +15,12 @@ import pandas as pd
 import pytest
 
 import wane
+from report.folders import run_folder
 from runs.sample import EXPERIMENT
 from wane import cli, experiments, worlds
 from wane.agents import Trained, load, q_lambda
 from wane.commands import reading, running
+from wane.report.collect import read
 from wane.runs.evaluation import best_return
 
 TESTS = Path(__file__).parent
@@ -132,7 +134,9 @@ def test_a_full_disk_leaves_earlier_results(tmp_path):
         (["run", NAME, "--out", "/proc/wane"], "/proc/wane"),
         (["run", NAME, "--out", __file__], "Not a directory"),
         (["report", "--out", "/nowhere/at/all"], "begin with `wane reproduce --out /nowhere/at/all`"),
-        (["evaluate", "/nowhere"], "/nowhere holds neither a run (run.json) nor a saved agent (config.json)"),
+        (["evaluate", "/nowhere"], "there is no folder /nowhere"),
+        (["evaluate", TESTS], "holds neither a run (run.json) nor a saved agent (config.json)"),
+        (["explore", "--out", "/proc/wane/page.html", "--no-open"], "wane: /proc/wane: No such file or directory\n"),
         (["compare", NAME, NAME, "--out", "/nowhere"], f"{NAME} was not run yet: wane run {NAME} --scale quick"),
     ],
 )
@@ -142,6 +146,7 @@ def test_what_cannot_be_carried_out_is_told_in_one_line(command, words, message)
     assert message in errors
     assert errors.startswith("wane: ")
     assert errors.count("\n") == 1
+    assert ("--resume" in errors) == (words[0] == "run"), "only runs can be resumed"
 
 
 def test_the_report_needs_no_run_of_ones_own(command, only_sample, monkeypatch, tmp_path):
@@ -271,6 +276,13 @@ def test_reproduce_report_list_and_show(command, tmp_path, only_sample):
     assert status == 0
     assert out.count("wane evaluate") == 3
     assert contents(tmp_path) == before  # these commands only read
+
+
+def test_show_tells_on_request_where_an_experiment_differs(command, tmp_path):
+    folder = run_folder(tmp_path, scale="paper")
+    for words, count in (([], 0), (["--verbose"], 1)):
+        _, out, _ = command("show", folder, *words)
+        assert out.count(f"Where we differ: {read(folder).texts.differences}") == count
 
 
 def test_reading_commands_mend_nothing(command, tmp_path, only_sample):

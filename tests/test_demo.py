@@ -47,6 +47,7 @@ def test_it_walks_where_there_is_room(walked, monkeypatch, tmp_path, width):
     frames = text.getvalue().count("return ")
     last = max(len(walk.episode.rewards) for walk in walked[1])
     assert frames == 4 if width == 80 else frames >= 4 * last
+    assert "…" not in text.getvalue(), "the table fits into 80 columns"
     assert str(tmp_path) in text.getvalue()
 
 

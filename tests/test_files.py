@@ -50,6 +50,12 @@ def test_a_failed_write_leaves_the_old_file(tmp_path):
     assert [file.name for file in tmp_path.iterdir()] == ["a.txt"]
 
 
+def test_an_error_names_the_file_and_not_its_draft(tmp_path):
+    with pytest.raises(FileNotFoundError) as caught:
+        write(tmp_path / "a.txt", lambda draft: draft.read_text())
+    assert caught.value.filename == str(tmp_path / "a.txt")
+
+
 def test_folders_are_made_and_json_is_readable(tmp_path):
     path = write_json(tmp_path / "deep" / "er" / "a.json", {"λ": [0.5, 1]})
     assert json.loads(path.read_text("utf-8")) == {"λ": [0.5, 1]}

@@ -70,7 +70,8 @@ def main() -> None:
     try:
         call(sys.argv[1:])
     except KeyboardInterrupt:
-        print("\ninterrupted; go on with --resume, or with the same `wane reproduce`", file=sys.stderr)
+        hint = "; go on with --resume, or with the same `wane reproduce`" if _can_resume() else ""
+        print(f"\ninterrupted{hint}", file=sys.stderr)
         raise SystemExit(130) from None
     except (UsageError, UnknownName, SettingError) as error:
         if os.environ.get("WANE_DEBUG"):
@@ -98,11 +99,17 @@ def _is_expected(error: Exception) -> bool:
     return isinstance(error, DamagedFile)
 
 
+def _can_resume() -> bool:
+    """Whether the command that was given can go on where it stopped."""
+    return sys.argv[1:2] in (["run"], ["reproduce"])
+
+
 def _cure(error: Exception) -> str:
     if not isinstance(error, OSError):
         return str(error)
     where = f"{error.filename}: " if error.filename else ""
-    return f"{where}{error.strerror}. Earlier results are untouched; mend that and go on with --resume"
+    hint = ". Earlier results are untouched; mend that and go on with --resume" if _can_resume() else ""
+    return f"{where}{error.strerror}{hint}"
 
 
 if __name__ == "__main__":

@@ -117,11 +117,13 @@ def _discounted(world: World, rewards: AnyArray) -> float:
 
 def table(world: World, found: Sequence[Walk]) -> Table:
     """Returns what each forager earns and how often it visits the sites."""
-    columns = Table("forager", "this walk", "mean of all starts", "of the optimum", "visits", box=None)
+    columns = Table("forager", "this walk", "mean, all starts", "of optimum", "visits", box=None)
+    for column in columns.columns:
+        column.no_wrap = True
     best = found[-1].mean
     for walk in found:
         visits = [int(np.sum(walk.episode.cells[1:] == site)) for site in world.sites]
-        told = ", ".join(f"{_letter(i)} {number}×" for i, number in enumerate(visits))
+        told = " ".join(f"{_letter(i)}×{number}" for i, number in enumerate(visits))
         values = f"{float(walk.episode.value):.2f}", f"{walk.mean:.2f}", f"{walk.mean / best:.1%}"
         columns.add_row(walk.name, *values, told)
     return columns
@@ -139,7 +141,8 @@ def show(console: Console, out: Path, animate: bool = True) -> None:
     world, found = walks()
     told = ", ".join(f"{_letter(i)} pays {reward:g}" for i, reward in enumerate(world.rewards))
     console.print(f"Four rooms: {told}, and every visit halves what a site pays (λ = {LAM:g}).", highlight=False)
-    console.print("A forager believes that a visit leaves λ̂ of it. @ is the forager, arrows are its way.\n")
+    console.print("Each forager believes that a visit multiplies the reward by λ̂.")
+    console.print("@ is the forager, and arrows show its path.\n")
     last, width = max(len(walk.episode.rewards) for walk in found), len(found) * (2 * world.map.shape[1] + 6)
     if animate and console.is_terminal and console.size >= (width, world.map.shape[0] + 4):
         with Live(console=console, auto_refresh=False) as live:
@@ -165,5 +168,5 @@ def write(world: World, found: Sequence[Walk], out: Path) -> list[str]:
             world.film(walk.episode, path, title=walk.name)
             lines.append(f"film: {path}")
     except MissingExtra:
-        lines.append(f"films of the walks need one extra more: {install_command('plots')}")
+        lines.append(f"Films of the walks need an extra: {install_command('plots')}")
     return lines

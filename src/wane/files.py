@@ -54,6 +54,10 @@ def write(path: Path, fill: Callable[[Path], Any]) -> Path:
         with open(draft, "rb+") as file:
             os.fsync(file.fileno())
         draft.replace(path)
+    except OSError as error:
+        if str(error.filename) == str(draft):  # Nobody knows the draft by its name.
+            error.filename = str(path)
+        raise
     finally:
         draft.unlink(missing_ok=True)
     return path

@@ -12,7 +12,7 @@ from report.folders import claim, rewrite, run_folder, untested
 from wane import report
 from wane.report.compare import compare, compare_tables, key_columns
 from wane.report.differences import differences
-from wane.report.lookup import one_run, runs_called
+from wane.report.lookup import one_run, runs_called, standard_run
 
 
 def curves(shift: float, seeds: int = 3, agents: tuple[str, ...] = ("a", "b")) -> pd.DataFrame:
@@ -139,3 +139,11 @@ def test_what_cannot_be_compared_is_told(tmp_path):
         one_run("toy+lam=0.3", "quick", [tmp_path])
     run_folder(tmp_path, scale="paper")
     assert one_run("toy", "quick", [tmp_path]).scale == "paper"
+
+
+def test_an_experiment_without_a_scale_is_its_quick_run_or_else_that_of_the_paper(tmp_path):
+    for scale in ("paper", "quick"):
+        run_folder(tmp_path, scale=scale)
+        runs = runs_called("toy", [tmp_path])
+        assert standard_run("toy", None, runs).scale == scale
+    assert standard_run("toy", "paper", runs).scale == "paper"

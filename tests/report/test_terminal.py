@@ -8,16 +8,16 @@ from wane import report
 from wane.experiments import NAMES, find
 
 
-def test_the_summary_tells_each_claim_in_one_line_and_failures_first(tmp_path):
+def test_the_summary_tells_failures_first_and_counts_what_holds(tmp_path):
     run_folder(tmp_path)
     run_folder(tmp_path, scale="paper", claims=[claim("first", "fails"), claim("third", interval=None)])
     run_folder(tmp_path, changed={"lam": 0.3})
     shown = printed(report.summary(report.collect(tmp_path), [experiment(), experiment("other")]), 80)
     assert [line.rstrip() for line in shown.splitlines()] == [
         "1 claim holds, 2 claims fail and 2 claims were not run.",
-        "✗ toy  first   paper  1.234 [−0.5, 2.5]",
-        "✗ toy  second  quick  1.234",
-        "✓ toy  third   paper  1.234",
+        "✗ toy  first   paper  The first claim.",
+        "✗ toy  second  quick  The second claim.",
+        "✓ what holds: toy (1)",
         "○ not run: other (2 claims)",
         "",
         "Other runs",
@@ -31,7 +31,7 @@ def test_lines_of_the_summary_are_cut_and_names_are_whole(tmp_path, width):
     statement = "A statement that is longer than any terminal, word after word after word after word after word."
     names = sorted({each.name for name in NAMES for each in find(name).claims})
     for name in ("representations", "policy-evaluation"):
-        run_folder(tmp_path, name, claims=[claim(each, statement=statement) for each in names])
+        run_folder(tmp_path, name, claims=[claim(each, "fails", statement=statement) for each in names])
     for runs in (report.collect(tmp_path), report.collect(tmp_path)[:1]):
         lines = printed(report.summary(runs), width).splitlines()
         assert len(lines) == 1 + len(runs) * len(names)
@@ -73,7 +73,7 @@ def test_the_claims_of_one_run_are_listed_whatever_its_settings(tmp_path):
 
 
 def test_the_terminal_shows_names_as_they_are(tmp_path):
-    run_folder(tmp_path, "evil", experiment="[red]evil\x1b[2J", claims=[claim("[/]")])
+    run_folder(tmp_path, "evil", experiment="[red]evil\x1b[2J", claims=[claim("[/]", "fails")])
     run_folder(tmp_path)
     for show in (report.summary, report.details):
         shown = printed(show(report.collect(tmp_path)))

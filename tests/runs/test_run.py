@@ -17,6 +17,7 @@ from rich.console import Console
 from runs.sample import EXPERIMENT, GIF, Kept, Sample, Walker
 from wane import report
 from wane.experiments.contract import Claim, Experiment, Finding, changed, flat
+from wane.extras import MissingExtra
 from wane.files import load_arrays
 from wane.runs import CheckpointError, Launcher, Run, run_all
 from wane.runs.run import LONGEST, folder_name
@@ -114,6 +115,13 @@ def test_nested_settings_are_told_by_dotted_names():
     settings = dataclasses.replace(Sample(), agent=Walker(drift=0.2), seeds=5)
     assert flat(settings)["agent.drift"] == 0.2
     assert changed(settings, Sample()) == {"agent.drift": 0.2, "seeds": 5}
+
+
+def test_without_ray_nothing_is_noted_as_begun(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(MissingExtra, match="--launcher ray needs Ray"):
+        run_all([one(tmp_path / "out")], Launcher("ray"))
+    assert not (tmp_path / "out").exists()
 
 
 def test_resume_leaves_alone_what_is_done(tmp_path, log):

@@ -84,7 +84,7 @@ def _print_runs(console: Console, runs: Sequence["FoundRun"], title: str) -> Non
 
 def show(
     name: Annotated[str, tyro.conf.Positional],
-    scale: Scale = "quick",
+    scale: Scale | None = None,
     out: Path = Path("out"),
     open: bool = False,
     verbose: bool = False,
@@ -93,10 +93,10 @@ def show(
 
     Args:
         name: one of `wane list`, an experiment or a run
-        scale: the scale of the run to show
+        scale: the scale of the run to show; if not given, quick, or paper if only that was run
         out: folder of all runs; runs that come with the package are shown too
         open: also open the figure
-        verbose: print every claim with its statement and details
+        verbose: print where the experiment differs from the paper, and every claim with its statement and details
     """
     from wane import report as reports
     from wane.report.lookup import runs_called, standard_run
@@ -106,9 +106,11 @@ def show(
     if told:
         about = Text.assemble((told.title, "bold"), f" ({told.source})\n{told.summary}")
         console.print(about, highlight=False)
+    if told and verbose and told.differences:
+        console.print(f"Where we differ: {reports.plain(told.differences)}", highlight=False)
     chosen = standard_run(name, scale, runs)
     if chosen is None and not any(run.started for run in runs):
-        console.print(f"not run yet: wane run {name} --scale {scale} --out {out}", soft_wrap=True)
+        console.print(f"not run yet: wane run {name} --scale {scale or 'quick'} --out {out}", soft_wrap=True)
     if chosen is not None:
         console.print((reports.details if verbose else reports.summary)([chosen]))
         figure = chosen.folder / "figure.png"

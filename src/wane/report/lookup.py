@@ -27,14 +27,17 @@ def runs_called(name: str, roots: Sequence[Path]) -> list[Run]:
     return found
 
 
-def standard_run(name: str, scale: str, runs: Sequence[Run]) -> Run | None:
+def standard_run(name: str, scale: str | None, runs: Sequence[Run]) -> Run | None:
     """Returns the run that a name stands for among the runs of that name, or None if there is none.
 
-    The name of an experiment stands for the run with the settings of a scale, any other name for one run.
+    The name of an experiment stands for the run with the settings of a scale, any other name for one run. Without a
+    scale, a quick run comes before one at the paper's scale.
     """
     is_experiment = not is_run_folder(name) and any(run.experiment in (name, Path(name).name) for run in runs)
-    wanted = [run for run in runs if run.is_standard and run.scale == scale] if is_experiment else runs
-    return next((run for run in wanted if run.record), None)
+    if is_experiment:
+        runs = [run for run in runs if run.is_standard and scale in (None, run.scale)]
+        runs = sorted(runs, key=lambda run: run.scale != "quick")
+    return next((run for run in runs if run.record), None)
 
 
 def one_run(name: str, scale: str, roots: Sequence[Path]) -> Run:

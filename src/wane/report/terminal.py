@@ -1,8 +1,9 @@
-"""The verdicts for the terminal: a summary with one line for each claim, and all details on request.
+"""The verdicts for the terminal: a summary, and all details on request.
 
 A line is cut at the width of the terminal. Names come first in it, so that they stay whole.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -28,10 +29,10 @@ class Finding(NamedTuple):
 
 
 def summary(runs: Sequence[Run], experiments: Sequence[Known] = ()) -> RenderableType:
-    """Returns how many claims have each verdict, then every claim in one line, what fails first.
+    """Returns how many claims have each verdict, then a line for each claim, what fails first.
 
-    Claims of `experiments` that no run has are counted, and told in one line. Of several runs, those with changed
-    settings are told in one line each. The claims of a single run are listed, whatever its settings are.
+    Of several experiments, the claims that hold are counted in one line, and so are those that no run has. Runs with
+    changed settings have one line each. The claims of a single run are all listed, whatever its settings are.
     """
     found = entries(runs, experiments)
     if len(runs) == 1 and runs[0].changed:
@@ -80,18 +81,24 @@ def _listed(findings: Sequence[Finding], missing: Sequence[str], not_run: int = 
     scales = {finding.scale for finding in findings}
     where = f" at {scales.pop()} scale" if len(scales) == 1 else ""
     several = len({finding.experiment for finding in findings}) > 1 or bool(missing)
-    widths = [max((len(plain(text)) for text in texts), default=0) for texts in _names(findings, several)]
+    listed = [finding for finding in findings if not (several and finding.record["verdict"] == "holds")]
+    widths = [max((len(plain(text)) for text in texts), default=0) for texts in _names(listed, several)]
     lines = [Text(_counts(verdicts, where), "bold")]
     papers = [finding.record["verdict"] for finding in findings if finding.record.get("kind") == "paper"]
     if papers and len(papers) < len(findings):
         lines.append(Text(f"Of these, the paper's own: {_counts(papers)}", "bold"))
     for verdict in ORDER:
-        chosen = [finding for finding in findings if finding.record["verdict"] == verdict]
+        chosen = [finding for finding in listed if finding.record["verdict"] == verdict]
         for finding, names in zip(chosen, zip(*_names(chosen, several), strict=True), strict=True):
             padded = "  ".join(plain(name).ljust(width) for name, width in zip(names, widths, strict=True))
+            padded = padded.rstrip() if several and where else padded
             scale = "" if where else f"{finding.scale:<5}  "
-            told = _told(finding.record, with_statement=not several)
+            told = _told(finding.record, with_estimate=not several)
             lines.append(one_line((f"{SIGNS[verdict]} {padded}", STYLES[verdict]), f"  {scale}{told}"))
+    if len(listed) < len(findings):
+        holding = Counter(finding.experiment for finding in findings if finding.record["verdict"] == "holds")
+        told = ", ".join(plain(f"{name} ({number})") for name, number in holding.items())
+        lines.append(Text(f"{SIGNS['holds']} what holds: {told}", STYLES["holds"]))
     if missing:
         lines.append(Text(f"{SIGNS['not run']} not run: {', '.join(missing)}", "dim"))
     return Group(*lines)
@@ -103,11 +110,11 @@ def _names(findings: Sequence[Finding], several: bool) -> list[list[str]]:
     return [*experiments, [finding.record["name"] for finding in findings]]
 
 
-def _told(record: Any, with_statement: bool) -> str:
-    """What a claim's line tells: why it was not tested, or its estimate, and its statement if there is room."""
+def _told(record: Any, with_estimate: bool) -> str:
+    """What a claim's line tells: why it was not tested, or its statement, after its estimate if that is wanted."""
     if record["verdict"] == "not tested":
         return plain(record["detail"])
-    return plain(f"{estimate(record)}  {record['statement'] if with_statement else ''}".strip())
+    return plain(f"{estimate(record) if with_estimate else ''}  {record['statement']}".strip())
 
 
 def _counts(verdicts: Iterable[str], where: str = "") -> str:

@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -70,10 +71,27 @@ def _unpickled(path: str | None, values: bytes) -> Task:
 Done = tuple[Task, Part]
 
 
+@contextmanager
+def ready(launcher: Launcher) -> Iterator[None]:
+    """Holds a connection to Ray, if the launcher needs one.
+
+    Raises MissingExtra if Ray is not installed, and RunError if no cluster answers. A run that enters this before it
+    writes anything leaves no trace of a run that could never begin.
+    """
+    if launcher.launcher != "ray":
+        yield
+        return
+    ray = _start_ray(launcher.ray_address)
+    try:
+        yield
+    finally:
+        ray.shutdown()
+
+
 def compute(launcher: Launcher, tasks: Sequence[Task], reports: Callable[[Task], Report]) -> Iterator[Done]:
-    """Computes all tasks. `reports(task)` returns what the loops of a task report their progress to."""
+    """Computes all tasks, inside of `ready`. `reports(task)` returns what the loops of a task report progress to."""
     if launcher.launcher == "ray":
-        return _on_ray(tasks, launcher.ray_address, launcher.gpus)
+        return _on_ray(tasks, launcher.gpus)
     if not is_one_program(launcher, tasks):
         return _in_processes(tasks, launcher.processes)
     return (_finished(task, reports(task)) for task in tasks)
@@ -122,9 +140,10 @@ def end_with_parent() -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
-def _on_ray(tasks: Sequence[Task], address: str | None, gpus: float) -> Iterator[Done]:
+def _on_ray(tasks: Sequence[Task], gpus: float) -> Iterator[Done]:
     """Computes each task as a task of Ray. A worker that dies is replaced and its task repeated."""
-    ray = _start_ray(address)
+    import ray.exceptions
+
     try:
         remote = ray.remote(num_cpus=1, num_gpus=gpus, max_retries=RETRIES)(_run_without_saving)
         waiting = {remote.remote(task): task for task in tasks}
@@ -136,8 +155,6 @@ def _on_ray(tasks: Sequence[Task], address: str | None, gpus: float) -> Iterator
         raise RunError(
             f"a task died {RETRIES + 1} times, perhaps for lack of memory: divide it into more --shards"
         ) from error
-    finally:
-        ray.shutdown()
 
 
 def _run_without_saving(task: Task) -> Part:

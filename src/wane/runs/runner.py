@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from rich.console import Console
 
 from wane.runs.checkpoint import unusable
-from wane.runs.launchers import Task, compute, is_one_program
+from wane.runs.launchers import Task, compute, is_one_program, ready
 from wane.runs.options import Launcher
 from wane.runs.parts import problem_of_part, save_part
 from wane.runs.progress import progress
@@ -32,7 +32,7 @@ def run_all(
     damaged, or the code has changed since) is replaced, and the console says so; otherwise it is an error.
     """
     launcher, console = launcher or Launcher(), console or Console(quiet=True, markup=False)
-    with ExitStack() as stack:
+    with ready(launcher), ExitStack() as stack:
         missing: dict[Run, list[Task]] = {}
         for each in dict.fromkeys(runs):
             stack.enter_context(each.folder.locked())
