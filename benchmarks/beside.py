@@ -28,7 +28,7 @@ HERE = Path(__file__).parent
 INSTALLED = {
     "torch": ["torch", "numpy"],
     "sb3_contrib": ["sb3-contrib>=2.4", str(HERE.parent)],
-    "stable_baselines3": ["stable-baselines3>=2.4", "mujoco>=3.3"],
+    "stable_baselines3": ["stable-baselines3>=2.4", "gymnasium[mujoco]"],
     "sbx": ["sbx-rl"],
 }
 """What is installed to have a library, by the name that it is imported by."""
