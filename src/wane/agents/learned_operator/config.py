@@ -18,7 +18,7 @@ class Config(Checked):
     """whether λ is an input of the network, and drawn anew for every policy of the training"""
     discount: Annotated[float, Range(0, 0.9999, "a discount")] = 0.99
     """γ"""
-    temperature: Positive = 0.2
+    temperature: Positive = 0.25
     """τ, relative to the largest value of the random walk"""
     width: Units = 1024
     """units of a hidden layer"""
@@ -26,18 +26,18 @@ class Config(Checked):
     """hidden layers"""
     learning_rate: Positive = 5e-4
     """η: it falls to 0 along a cosine"""
-    batch: Count = 256
+    batch: Count = 512
     """policies of one gradient step"""
-    epochs: Count = 30
+    epochs: Count = 40
     """epochs of the training; each ends with a measurement of the error"""
-    steps: Count = 100
+    steps: Count = 200
     """gradient steps of an epoch"""
     difference_weight: NotNegative = 100.0
     """weight of errors of the differences of Q between actions"""
     goals: Count = 8
     """the largest number of rewarded states of a sparse task"""
     smallest: Annotated[float, Range(0, 1, above=True)] = 0.03
-    """the smallest reward of a sparse task; the largest is 1"""
+    """the smallest reward that a sparse task may have; the largest is 1"""
     dense: Probability = 0.1
     """probability that a task has a normal random reward in every state"""
     episodes: Annotated[int, Range(0, 1_000_000)] = 0

@@ -76,6 +76,7 @@ def init(key: jax.Array, world: World, config: Config) -> State:
     if config.episodes:
         walking = forward_backward.Config(horizon=config.horizon, memory=config.episodes * config.horizon)
         steps = collect(walk_key, None, world, walking, config.episodes)
+        assert steps.action is not None
         kernel = counted_kernel(steps.cell.ravel(), steps.action.ravel(), steps.next_cell.ravel(), (n, a))
     else:
         kernel = jnp.asarray(np.stack([world.mdp.action(i).toarray() for i in range(a)], 1), float)
@@ -94,16 +95,17 @@ def adam(config: Config) -> optax.GradientTransformation:
 def draw_tasks(key: jax.Array, n_states: int, lam: Float[Array, ""], config: Config) -> Batch:
     """Random tasks: what an agent may find, before and after its visits.
 
-    A task has 1 to `goals` rewarded states, few more often than many. Half of the tasks have rewards of all sizes; in
-    the other half each goal paid 1 before a random number of visits. A share of the tasks has rewards everywhere.
+    A task has 1 to `goals` rewarded states. Half of the tasks have rewards of different sizes, some of nearly the same
+    size and some far apart. In the other half each goal paid 1 before a random number of visits. A share of the tasks
+    has rewards everywhere.
     """
-    keys, shape = jax.random.split(key, 8), (config.batch, n_states)
+    keys, shape = jax.random.split(key, 9), (config.batch, n_states)
     if config.conditioned:
         lam = jnp.clip(jax.random.uniform(keys[0], (config.batch,), minval=-0.1, maxval=1.1), 0, 1)
-    most = min(config.goals, n_states)
-    goals = jnp.floor(jnp.exp(jax.random.uniform(keys[1], (config.batch, 1), maxval=np.log(most + 1))))
+    goals = jax.random.randint(keys[1], (config.batch, 1), 1, min(config.goals, n_states) + 1)
     ranks = jnp.argsort(jax.random.uniform(keys[2], shape), -1)
-    sizes = jnp.exp(jax.random.uniform(keys[3], shape, minval=np.log(config.smallest), maxval=0.0))
+    spread = np.log(config.smallest) * jax.random.uniform(keys[8], (config.batch, 1))
+    sizes = jnp.exp(spread * jax.random.uniform(keys[3], shape))
     visits = jax.random.geometric(keys[4], 0.5, shape) - 1
     worn = jnp.reshape(lam, (-1, 1)) ** visits
     sparse = (ranks < goals) * jnp.where(jax.random.bernoulli(keys[5], 0.5, (config.batch, 1)), sizes, worn)

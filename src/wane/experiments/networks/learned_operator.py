@@ -199,8 +199,8 @@ def shares(tables: Tables, model: str, *maps: str) -> pd.DataFrame:
 
 
 def _told(table: pd.DataFrame, column: str) -> str:
-    means = table.groupby(["map", "lam"], sort=False)[column].mean()
-    told = ", ".join(f"{name}, λ = {lam:g}: {mean:.4f}" for (name, lam), mean in means.items())
+    means = table.groupby(["map", "lam"], sort=False, as_index=False)[column].mean()
+    told = ", ".join(f"{name}, λ = {lam:g}: {mean:.4f}" for name, lam, mean in means.to_numpy())
     return f"{told}; {table['seed'].nunique()} seeds"
 
 
@@ -288,7 +288,7 @@ EXPERIMENT = Experiment(
     ),
     quick=Learning(
         seeds=2,
-        agent=Config(width=64, depth=2, batch=32, epochs=6, steps=50, learning_rate=2e-3),
+        agent=Config(width=128, depth=2, batch=32, epochs=8, steps=100, learning_rate=2e-3),
         maps=(ASYMMETRIC,),
         lambdas=(1.0,),
         other_maps=("patches-4",),
