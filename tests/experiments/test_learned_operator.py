@@ -12,7 +12,7 @@ from wane.experiments.contract import Loop
 from wane.experiments.networks.learned_operator import EXPERIMENT, FOR_ALL, FOR_ONE, Learning
 from wane.experiments.tabular.lambda_operator import ASYMMETRIC
 
-PAPER = EXPERIMENT.paper
+PAPER = Learning()
 KINDS = ((FOR_ONE, PAPER.maps, PAPER.lambdas), (FOR_ALL, PAPER.other_maps, PAPER.other_lambdas))
 
 
@@ -38,7 +38,7 @@ def made_tables(shares, error):
     return {"returns": returns, "optima": optima, "curves": curves}
 
 
-def verdicts(tables, settings=PAPER):
+def verdicts(tables, settings=EXPERIMENT.paper):
     return {each["name"]: each["verdict"] for each in EXPERIMENT.findings(settings, tables)}
 
 
