@@ -43,6 +43,7 @@ CONFIGS = {
     "policy_iteration": dict(depletion=wane.Geometric(1.0)),
     "a2c": dict(hidden=4, length=5, epochs=1, updates=2, evaluation_episodes=1),
     "lambda_operator": {},
+    "learned_operator": dict(width=4, depth=1, batch=2, epochs=1, steps=1, probes=1),
     "sac": dict(hidden=(4,), epochs=1, steps=6, batch=2, memory=9, collection_steps=3),
 }
 

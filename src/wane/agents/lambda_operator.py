@@ -80,10 +80,10 @@ def init(key: jax.Array, world: World, config: Config) -> State:
     cure = "take a smaller world, or evaluate policies with wane.representation, which keeps sparse kernels sparse"
     require_memory("the kernel of every action", (n, "states"), (n, "states"), copies=world.n_actions + 3, cure=cure)
     kernels = np.stack([world.mdp.action(i).toarray() for i in range(world.n_actions)], 1)
-    return State(jnp.asarray(kernels, float), jnp.asarray(_lam_of(world) if config.lam is None else config.lam, float))
+    return State(jnp.asarray(kernels, float), jnp.asarray(lam_of(world) if config.lam is None else config.lam, float))
 
 
-def _lam_of(world: World) -> Any:
+def lam_of(world: World) -> Any:
     if not isinstance(world.depletion, Geometric):
         raise ValueError(f"the rewards of this world wear off as {world.depletion}: give Config a lam, such as 0.5")
     lam = jnp.asarray(world.depletion.lam, float)

@@ -54,6 +54,7 @@ AGENTS = (
     "laplacian",
     "lambda_features",
     "lambda_operator",
+    "learned_operator",
     "a2c",
     "sac",
     "gpi",

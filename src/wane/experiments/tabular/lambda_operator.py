@@ -88,7 +88,7 @@ def fixed(settings: Operating) -> Tables:
         tasks = tasks_of(settings, name)
         mean_return = _mean_return(settings, name, tasks)
         for lam in settings.lambdas:
-            best = _optimum(settings, name, lam, tasks)
+            best = optimum(settings, name, lam, tasks)
             for sweeps in settings.sweeps:
                 earned = float(mean_return(jnp.asarray(lam), jnp.asarray(sweeps)))
                 rows.append({"map": name, "lam": lam, "sweeps": sweeps, "mean_return": earned, "optimum": best})
@@ -111,7 +111,7 @@ def _mean_return(settings: Operating, name: str, tasks: Tasks) -> Callable[[Arra
     return jax.jit(mean_return)
 
 
-def _optimum(settings: Operating, name: str, lam: float, tasks: Tasks) -> float:
+def optimum(settings: Operating, name: str, lam: float, tasks: Tasks) -> float:
     world = make_world(settings, name, lam)
     if name != ASYMMETRIC:
         return float(best_returns(world, tasks.rewards, tasks.starts, lam).mean())

@@ -1,0 +1,28 @@
+"""Acting by the learned λ operator: the greedy policy on Q of what remains of the rewards."""
+
+from functools import partial
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from wane.agents.common.policy import Policy
+from wane.agents.forward_backward.acting import acting_on
+from wane.agents.learned_operator.config import Config
+from wane.agents.learned_operator.networks import Params, state_representation
+from wane.agents.learned_operator.solving import q_values_at
+from wane.types import Integer
+from wane.worlds.world import World
+
+
+def policy(params: Params, world: World, config: Config) -> Policy:
+    """The policy that takes argmax_a Σ_s' Φ_r(s, a, s') r(s'), under the λ of the params.
+
+    Nothing is solved: an action costs one pass through the network.
+    """
+    return acting_on(partial(_choose, config), params, world)
+
+
+def _choose(config: Config, params: Params, cell: Integer, rewards: Float[Array, " states"]) -> Int[Array, ""]:
+    phi = state_representation(params, rewards, params.lam, config)
+    q = q_values_at(cell, params.kernel, phi, rewards, params.lam, config.discount)
+    return jnp.argmax(q).astype(jnp.int32)
