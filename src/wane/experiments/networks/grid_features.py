@@ -89,7 +89,7 @@ class GridFeatures(Seeded):
     }
 
     def rules(self) -> None:
-        """Raises SettingError if there are too few episodes, or if the agents do not learn online from one-hot states."""
+        """Raises SettingError if there are too few episodes, or unless the agents learn online from one-hot states."""
         super().rules()
         least = CHUNKS * RECORDED
         needed = f"at least {least} is needed, because every tenth error of the last tenth of them is judged"
