@@ -156,7 +156,7 @@ class Claim:
 
 @runtime_checkable
 class HostState(Protocol):
-    """Data that a host loop keeps outside of its state, such as a replay memory. They are saved less often than it."""
+    """Data that a host loop keeps outside of its state, such as a replay memory, and that are saved less often."""
 
     def get(self) -> Tree:
         """Returns all of these data as a tree of arrays."""

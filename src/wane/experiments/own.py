@@ -18,7 +18,7 @@ _paths: dict[str, Path] = {}
 
 
 def is_file_name(name: str) -> bool:
-    """Whether a name stands for a file: "walk.py", "./walk.py"."""
+    """Returns whether a name stands for a file: "walk.py", "./walk.py"."""
     return name.endswith(".py")
 
 

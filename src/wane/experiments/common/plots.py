@@ -36,7 +36,7 @@ def tidy(ax: Axes, title: str = "", xlabel: str = "", ylabel: str = "") -> Axes:
 
 
 def power(number: float) -> str:
-    """A number as text, with a raised exponent if it is a power of ten: "10⁻⁶"."""
+    """Returns a number as text, with a raised exponent if it is a power of ten: "10⁻⁶"."""
     digits, _, exponent = f"{number:e}".partition("e")
     if float(digits) != 1 or abs(int(exponent)) < 3:
         return f"{number:g}"

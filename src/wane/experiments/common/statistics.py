@@ -70,7 +70,7 @@ def mean_with_interval(
 
 
 def interquartile_mean(scores: ArrayLike, axis: int | None = None) -> Any:
-    """The mean of the middle half, of all scores or along an axis.
+    """Returns the mean of the middle half of all scores, or of the scores along an axis.
 
     >>> float(interquartile_mean([0.0, 1.0, 2.0, 100.0]))
     1.5

@@ -37,7 +37,7 @@ class AnyDepletion(Settings):
     lam: Lambda = 0.5
     """Geometric: a visit leaves this fraction"""
     full_visits: Annotated[int, Range(1, 1000)] = 3
-    """FirstVisits: so many visits pay in full"""
+    """FirstVisits: number of visits that pay in full"""
     k: NotNegative = 1.0
     """Hyperbolic: 1 / (1 + k n)"""
     p: Annotated[float, Range(0.05, 1000)] = 2.0
@@ -51,7 +51,7 @@ class AnyDepletion(Settings):
     slip: Probability = 0.2
     """chance of a random move, so that visits are a matter of chance"""
     steps: Annotated[int, Range(1, 100_000)] = 600
-    """after which the brute force stops"""
+    """number of steps after which the brute force stops"""
     visits: Drawn = 10
     """the last visit that is drawn"""
 

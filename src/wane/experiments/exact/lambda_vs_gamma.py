@@ -50,7 +50,7 @@ class LambdaVsGamma(Settings):
     lambdas: Lambdas = (0.0, 0.25, 0.5, 0.75, 1.0)
     """the λ's that are compared"""
     near: tuple[BelowOne, Lambda] = (0.97, 1.0)
-    """γ and λ of the agent to beat, of those above"""
+    """γ and λ of the agent to beat, from the values above"""
     far: tuple[BelowOne, Lambda] = (0.99, 0.5)
     """γ and λ of an agent that looks farther ahead"""
     slip: Slip = 0.2

@@ -48,7 +48,7 @@ class NOccupancy(Settings):
     most: Annotated[int, Range(2, 1000)] = 12
     """the largest N"""
     maps: Annotated[tuple[Annotated[int, Range(1, 1000)], ...], DISTINCT] = (1, 3)
-    """N's that are drawn as maps, beside the SR"""
+    """N's that are drawn as maps, next to the SR"""
 
     def rules(self) -> None:
         """Raises SettingError if a map is to be drawn for an N that is not computed."""

@@ -38,7 +38,7 @@ class Representations(Settings):
     """Settings of representations."""
 
     lambdas: Lambdas = (0.0, 0.5, 1.0)
-    """drawn as maps and as matrices"""
+    """λ's that are drawn as maps and as matrices"""
     points: Annotated[int, Range(2, 10_000)] = 21
     """λ's from 0 to 1 along which Φ is followed"""
 

@@ -59,7 +59,7 @@ class ActorCritic(Seeded):
     horizon: Annotated[int, Range(1, 10_000)] = 100
     """H: steps of an episode"""
     mixing: Share = 0.9
-    """the λ of TD(λ) in the λF's targets of the agents that learn it from multi-step returns; the paper's have 0"""
+    """the λ of TD(λ) in the λF targets of agents with multi-step returns; the paper's agents have 0"""
     agent: Config = field(default_factory=Config)
     """all agents; those without a λF have a feature_weight of 0"""
 

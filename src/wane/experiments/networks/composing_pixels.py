@@ -143,7 +143,7 @@ def _exact_returns(
 
 
 def _played(settings: GpiPixels) -> dict[str, Any]:
-    """The axes of `_exact_returns`."""
+    """Returns the labels along the axes of `_exact_returns`."""
     starts = range(settings.world.n_states)
     return {"choice": CHOICES, "lam": settings.lambdas, "memory": MEMORIES, "start": starts}
 

@@ -78,7 +78,7 @@ class Asymmetric(Training):
     exact_temperatures: Distinct = EXACT_TEMPERATURES
     """temperatures of the policies of the exact agents"""
     tolerance: Annotated[float, Range(1e-6, 1_000_000)] = 0.1
-    """what the optimum may be off by"""
+    """error that is allowed in the optimum"""
 
     def rules(self) -> None:
         """Raises SettingError if a setting lists two values that are written alike, or if Φ would be infinite."""
@@ -210,7 +210,7 @@ def _draw_earnings(ax: Axes, settings: Asymmetric, tables: Tables) -> None:
 
 
 def films(settings: Asymmetric, tables: Tables) -> Mapping[str, Callable[[Path], Any]]:
-    """One film for each λ, of seed 0."""
+    """Returns one film for each λ, of seed 0."""
     shown = {lam: _episodes_of(tables, lam, settings.factors[0])[0] for lam in settings.lambdas}
     return {
         f"λ = {lam:g}": episodes.film(make_world(settings, lam), rows[rows["seed"] == 0], f"λO-FB, λ = {lam:g}")

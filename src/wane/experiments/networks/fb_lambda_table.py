@@ -90,7 +90,7 @@ def _draw_lead(ax: Axes, settings: LambdaTable, tables: Tables) -> None:
 
 
 def films(settings: LambdaTable, tables: Tables) -> Mapping[str, Callable[[Path], Any]]:
-    """One film for each agent of seed 0."""
+    """Returns one film for each agent of seed 0."""
     task, lowest = shown_task(settings), min(settings.worlds)
     return {
         f"λ̂ = {lam:g}": episodes.film(task, rows, f"λO-FB trained for λ = {lam:g}, true λ = {lowest:g}")
@@ -120,7 +120,7 @@ def curve_scores(tables: Tables, true_lam: float, until: float = np.inf) -> pd.D
 
 
 def early_epochs(settings: LambdaTable) -> int:
-    """The number of epochs that we call early."""
+    """Returns the number of epochs that we call early."""
     return max(round(EARLY * settings.agent.schedule.epochs), 1)
 
 

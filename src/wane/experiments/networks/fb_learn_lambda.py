@@ -191,7 +191,7 @@ def _draw_estimates(ax: Axes, settings: LearnLambda, tables: Tables) -> None:
 
 
 def films(settings: LearnLambda, tables: Tables) -> Mapping[str, Callable[[Path], Any]]:
-    """One film for each kind of agent, of seed 0."""
+    """Returns one film for each kind of agent, of seed 0."""
     task = shown_task(settings)
     return {
         str(agent): episodes.film(task, rows, f"λO-FB that {agent}, true λ = {settings.lam:g}")

@@ -7,7 +7,7 @@ known for both, because the exact λF of any features can be computed (`wane.lam
 | table | kind | a row for each | columns |
 | --- | --- | --- | --- |
 | `sweeps` | fixed | λ̂, sweep of dynamic programming | lam, sweep, error |
-| `exact` | fixed | λ̂, number of eigenfunctions | lam, features, error: that of their exact λF |
+| `exact` | fixed | λ̂, number of eigenfunctions | lam, features, error: the error of their exact λF |
 | `learning` | seeded | base features (or "table"), seed, λ̂, tenth episode | features, seed, lam, episode, error |
 | `limits` | seeded | base features, seed, λ̂ | features, seed, lam, error, distance |
 

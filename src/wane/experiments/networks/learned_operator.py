@@ -58,11 +58,11 @@ class Learning(Seeded):
     agent: Config = PAPER
     """the settings of the learned λ operator"""
     maps: Annotated[tuple[Map, ...], DISTINCT] = (ASYMMETRIC, ROOMS)
-    """where one model is trained for each of `lambdas`"""
+    """maps on which one model is trained for each of `lambdas`"""
     lambdas: Lambdas = (1.0, 0.5, 0.1)
     """λ of these models and of the worlds they act in"""
     other_maps: Annotated[tuple[Map, ...], DISTINCT] = OTHERS
-    """where one model is trained for all λ"""
+    """maps on which one model is trained for all λ"""
     other_lambdas: Lambdas = (0.0, 0.25, 0.5, 0.75, 1.0)
     """λ of the worlds in which that model acts"""
     tasks: Count = 100
@@ -70,7 +70,7 @@ class Learning(Seeded):
     horizon: Count = 50
     """steps of a test episode"""
     tolerance: Positive = 0.1
-    """what the optimum of the asymmetric map may be off by"""
+    """error that is allowed in the optimum of the asymmetric map"""
 
     @property
     def acting(self) -> Operating:

@@ -67,7 +67,7 @@ class MVT(Training):
     discounts: Annotated[tuple[Annotated[float, Range(0, 1, "a discount", above=True)], ...], DISTINCT] = (0.99, 1.0)
     """γ of the agents, of the returns and of the theorem"""
     lam: Lambda = 0.5
-    """λ of the patches, and as the agent believes"""
+    """λ of the patches, which the agents believe in too"""
     timings: Annotated[tuple[Timing, ...], DISTINCT] = ("departure", "arrival")
     """when a step pays: for the state it leaves, as the paper's Algorithm 3 reads, or for the one it enters"""
     lambdas: Annotated[tuple[Lambda, ...], DISTINCT] = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)

@@ -78,7 +78,7 @@ class FromPixels(Seeded):
         return four_rooms(depletion=Geometric(self.lam), horizon=self.horizon)
 
     def config(self, target: Target, lam: Any) -> Config:
-        """The settings of one agent."""
+        """Returns the settings of one agent."""
         return dataclasses.replace(self.agent, target=target, lam=lam)
 
 
@@ -94,7 +94,7 @@ class Fits(NamedTuple):
     """The paper's error, computed for the exact λF of the learned base features."""
 
     def agent(self, seed: int, target: int, lam: int) -> Params:
-        """The parameters of one agent."""
+        """Returns the parameters of one agent."""
         base, weights, networks = take(self.params, seed)
         return Params(base, weights, jax.tree_util.tree_map(lambda leaf: leaf[:, target, lam], networks))
 

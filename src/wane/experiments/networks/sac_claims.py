@@ -60,7 +60,7 @@ def gain_of(tables: Tables, task: str, agent: str) -> float:
 
 
 def tasks_of(tables: Tables) -> list[str]:
-    """The tasks that were learned."""
+    """Returns the tasks that were learned."""
     return [str(name) for name in tables["curves"]["task"].unique()]
 
 

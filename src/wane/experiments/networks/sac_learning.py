@@ -147,7 +147,7 @@ class Course:
         return {"fleet": self.fleet.get(), "memory": memory}
 
     def set(self, tree: Mapping[str, Any]) -> None:
-        """Goes back to what `get` returned."""
+        """Restores what `get` returned."""
         self.fleet.set(tree["fleet"])
         if "memory" not in tree:
             self.replay = None
@@ -183,7 +183,7 @@ class Courses:
         return {name: course.get() for name, course in self._courses.items()}
 
     def set(self, tree: Mapping[str, Any]) -> None:
-        """Goes back to what `get` returned."""
+        """Restores what `get` returned."""
         for name, course in self._courses.items():
             course.set(tree[name])
 

@@ -48,7 +48,7 @@ class Operating(Settings):
     """Settings of lambda-operator."""
 
     maps: Annotated[tuple[Map, ...], DISTINCT] = MAPS
-    """where the agents act"""
+    """maps on which the agents act"""
     lambdas: Lambdas = (0.0, 0.1, 0.25, 0.5, 0.75, 1.0)
     """λ that is true, and that the agent believes in"""
     sweeps: Annotated[tuple[Sweeps, ...], DISTINCT] = (0, 1, 2, 5)
@@ -62,7 +62,7 @@ class Operating(Settings):
     horizon: Count = 50
     """steps of an episode"""
     tolerance: Positive = 0.1
-    """what the optimum of the asymmetric map may be off by"""
+    """error that is allowed in the optimum of the asymmetric map"""
 
 
 def make_world(settings: Operating, name: str, lam: Scalar) -> World:
