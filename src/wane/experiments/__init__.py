@@ -1,6 +1,6 @@
-"""The paper's figures and tables, one file each, and some beyond: settings, computation, picture, claims.
+"""The experiments: the paper's figures and tables, and questions beyond the paper, each in a file.
 
-`FOLDERS` is the registry: a new experiment of this package is one more line in it. `find` loads an experiment.
+`FOLDERS` is the registry: a new experiment of this package needs one more line in it. `find` loads an experiment.
 """
 
 import re
@@ -57,7 +57,7 @@ NAMES = tuple(FOLDERS)
 LEARNED = tuple(name for name, folder in FOLDERS.items() if folder == "networks")
 """Experiments that train networks, which take minutes each."""
 TABULAR = tuple(name for name in NAMES if name not in LEARNED)
-"""All others, which take seconds each."""
+"""All other experiments, which take seconds each."""
 KEPT = Path(__file__).parents[1] / "results"
 """Runs of the paper's scale that come with the package; those with networks were made on a GPU."""
 
@@ -89,9 +89,9 @@ __getattr__, __dir__ = attach(__name__)
 
 
 def module_of(name: str) -> str:
-    """The module of an experiment: one of this package, or one of your own, "package.module" or "./file.py".
+    """Returns the name of the module of an experiment: of this package, or your own "package.module" or "./file.py".
 
-    Raises UnknownName for a name that is neither, and for a file that is not there.
+    Raises UnknownName for a name that is neither, and for a file that does not exist.
     """
     if name in FOLDERS:
         return f"wane.experiments.{FOLDERS[name]}.{name.replace('-', '_')}"

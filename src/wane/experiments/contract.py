@@ -41,11 +41,11 @@ Step = Callable[[Any, int], tuple[Any, Any]]
 
 @dataclass(frozen=True)
 class Settings(Checked):
-    """What can be chosen in an experiment. A subclass adds fields, each with a docstring.
+    """The settings of an experiment. A subclass adds fields, each with a docstring.
 
     The fields are the options of the command line. A field may be an agent's `Config`: its settings are then options
-    too, such as `--agent.step-size`, and stand nowhere else. The type of a field says which values it takes
-    (`wane.settings`), and `rules` checks what concerns several fields.
+    too, such as `--agent.step-size`, and the experiment does not repeat them. The type of a field says which values it
+    takes (`wane.settings`), and `rules` checks conditions that involve several fields.
     """
 
     SET_BY_EXPERIMENT: ClassVar[Mapping[str, str]] = {}
@@ -61,7 +61,7 @@ class Settings(Checked):
             self.require(same, name, f"the experiment sets this itself; change {instead} instead")
 
     def require(self, fine: bool, name: str, needed: str) -> None:
-        """Raises SettingError, which names a setting and says what is needed, unless the settings are fine."""
+        """Raises SettingError, which names the setting and says what is needed, unless `fine` is true."""
         require(fine, self, name, needed)
 
 
@@ -74,9 +74,9 @@ class Seeded(Settings):
 
 
 def flat(settings: Any, prefix: str = "") -> dict[str, Any]:
-    """Settings by name, those of nested dataclasses with a dot: {"seeds": 3, "agent.step_size": 0.1}.
+    """Returns settings by name, with a dot for those of nested dataclasses: {"seeds": 3, "agent.step_size": 0.1}.
 
-    A depletion is a value, not a group of settings, although it may be a dataclass.
+    A depletion counts as one value, not as a group of settings, even if it is a dataclass.
     """
     found: dict[str, Any] = {}
     for field in dataclasses.fields(settings):
@@ -86,7 +86,7 @@ def flat(settings: Any, prefix: str = "") -> dict[str, Any]:
 
 
 def changed(settings: Settings, preset: Settings) -> dict[str, Any]:
-    """The settings that differ from a preset, by name as in `flat`."""
+    """Returns the settings that differ from a preset, under the same names as in `flat`."""
     presets = flat(preset)
     return {name: value for name, value in flat(settings).items() if not _same(value, presets.get(name))}
 
@@ -100,30 +100,30 @@ class NotTested(Exception):
 
 
 class Finding(NamedTuple):
-    """What the tables say about a claim. `wane.experiments.common.judging` makes it from an estimate's interval."""
+    """The result of testing a claim. `wane.experiments.common.judging` derives it from an estimate and its interval."""
 
     holds: bool | None
     """Whether the claim holds or fails; None if the data leave it undecided."""
     estimate: float
     interval: tuple[float, float] | None = None
-    """The 95 % interval of the estimate, where anything is random."""
+    """The 95 % interval of the estimate; None if nothing is random."""
     detail: str = ""
 
 
 @dataclass(frozen=True)
 class Claim:
-    """One sentence, the test that finds it to hold or to fail, and where the sentence comes from."""
+    """A statement, the test that finds whether it holds or fails, and where the statement comes from."""
 
     name: str
     statement: str
     test: Callable[[Any, Tables], Finding]
-    """Takes the settings and the tables. Raises NotTested where the settings leave nothing to test with."""
+    """Takes the settings and the tables. Raises NotTested if the settings produced no data for the claim."""
     kind: Kind = "ours"
     place: str = ""
-    """Where the paper states it: "section 5.3". A claim of the paper has a place."""
+    """Where the paper states the claim: "section 5.3". It is empty for claims that are not the paper's."""
     account: str = ""
-    """One paragraph for readers who want to check a failure: what the paper says, what we did as the paper does, what
-    was found, and what changes it. It is written for the kept run, and reports show it where the claim fails."""
+    """One paragraph for readers who want to check a failure: what the paper says, what we did in the same way, what we
+    found, and what changes the result. It describes the kept run, and reports show it where the claim fails."""
 
     def __post_init__(self) -> None:
         if self.kind not in get_args(Kind):
@@ -132,7 +132,7 @@ class Claim:
             raise ValueError(f"claim {self.name!r}: a claim of the paper has a place in it, and no other claim has one")
 
     def record(self, settings: Any = None, tables: Tables | None = None) -> dict[str, Any]:
-        """The claim as it is written down: with the verdict that the tables give, or as "not run" without tables."""
+        """Returns the claim as a dictionary, with the verdict that the tables give, or "not run" without tables."""
         known = {"name": self.name, "statement": self.statement, "kind": self.kind, "place": self.place}
         known |= {"account": self.account} if self.account else {}
         not_run = {"verdict": "not run", "estimate": None, "interval": None, "detail": ""}
@@ -156,23 +156,23 @@ class Claim:
 
 @runtime_checkable
 class HostState(Protocol):
-    """What a loop on the host keeps outside of its state: a simulator, a replay memory. It is saved less often."""
+    """Data that a host loop keeps outside of its state, such as a replay memory, and that are saved less often."""
 
     def get(self) -> Tree:
-        """All of it, as a tree of arrays."""
+        """Returns all of these data as a tree of arrays."""
         ...
 
     def set(self, tree: Tree) -> None:
-        """Goes back to what `get` returned. The tree comes as nested dictionaries of NumPy arrays."""
+        """Restores the data that `get` returned. The tree consists of nested dictionaries of NumPy arrays."""
         ...
 
 
 @runtime_checkable
 class Savable(Protocol):
-    """A trained agent, as far as runs need to know it: `wane.agents.Trained` is one."""
+    """A trained agent that a run can save, such as `wane.agents.Trained`."""
 
     def save(self, folder: Path) -> Path:
-        """Writes the agent's files into a folder, which is made if it is not there. Returns the folder."""
+        """Writes the agent's files into a folder, which is made if it does not exist. Returns the folder."""
         ...
 
 
@@ -180,8 +180,8 @@ class Loop:
     """Runs a long computation in chunks. A runner's loop also reports progress, saves and resumes.
 
     `step(state, i)` returns the next state and what chunk i yields, both trees of arrays. It may be a jitted program or
-    a function that drives a simulator on the host. Random keys are made inside of it, from the seed and i, so that the
-    state holds plain numbers. What the chunks yield comes back stacked, as nested dictionaries by name.
+    a function that drives a simulator on the host. It makes its random keys from the seed and i, so that the state
+    holds plain numbers. The loop returns the outputs of all chunks stacked, as nested dictionaries by name.
     """
 
     def __init__(self) -> None:
@@ -197,7 +197,7 @@ class Loop:
         unit: str = "steps",
         host: HostState | None = None,
     ) -> tuple[Any, Any]:
-        """Returns the last state, and what the chunks yielded, stacked. A chunk is `work` units of progress."""
+        """Returns the last state and the stacked outputs of the chunks. A chunk counts as `work` units of progress."""
         outputs = []
         for i in range(chunks):
             state, output = step(state, i)
@@ -205,9 +205,9 @@ class Loop:
         return state, stack(outputs)
 
     def keep(self, name: str, agent: Savable) -> None:
-        """Keeps a trained agent beside the tables, to be loaded and played later.
+        """Keeps a trained agent together with the tables, so that it can be loaded and played later.
 
-        Seeds may be divided among several processes, so a name that stands for one seed should tell which:
+        Seeds may be divided among several processes, so the name of one seed's agent should contain the seed:
         `if 0 in seeds: loop.keep("lambda-0.5-seed-0", …)`. Raises ValueError if the name is taken.
         """
         if name in self.kept:
@@ -216,17 +216,17 @@ class Loop:
 
 
 def stack(outputs: Sequence[Tree]) -> Any:
-    """What several chunks yielded, as nested dictionaries of arrays with the chunks along a new first axis."""
+    """Returns the outputs of several chunks as nested dictionaries of arrays, with chunks along a new first axis."""
     return nest(stack_named([name_leaves(output) for output in outputs]))
 
 
 def stack_named(named: Sequence[Mapping[str, np.ndarray]]) -> dict[str, np.ndarray]:
-    """Arrays by name, those of each name stacked along a new first axis. No chunks have no arrays."""
+    """Stacks the arrays of each name along a new first axis. Returns an empty dictionary if there are no chunks."""
     return {name: np.stack([leaves[name] for leaves in named]) for name in (named[0] if named else ())}
 
 
 def seed_keys(seeds: Iterable[int]) -> jax.Array:
-    """A random key for every seed. A seed's key does not depend on the other seeds."""
+    """Returns a random key for every seed. A seed's key does not depend on the other seeds."""
     return jax.vmap(lambda seed: jax.random.fold_in(jax.random.key(0), seed))(np.asarray(list(seeds), np.uint32))
 
 
@@ -249,11 +249,11 @@ class Experiment:
     seeded: Callable[[Any, Sequence[int], Loop], Tables] | None = None
     """Computes the tables of some seeds; each has a column `seed`."""
     films: Callable[[Any, Tables], Mapping[str, Callable[[Path], Any]]] | None = None
-    """Titles of GIFs, and for each a function that writes it to a path."""
+    """Returns titles of GIFs and, for each title, a function that writes the GIF to a path."""
     differences: str = ""
     """Where we differ from the paper, and why."""
     paper_cost: str = ""
-    """What the paper says that the experiment cost."""
+    """The cost of the experiment according to the paper."""
     double_precision: bool = True
     """Whether JAX computes in 64 bits."""
 
@@ -264,17 +264,17 @@ class Experiment:
             raise ValueError(f"experiment {self.name!r} is seeded: its settings must be a subclass of Seeded")
 
     def settings(self, scale: Scale) -> Settings:
-        """The preset of a scale."""
+        """Returns the preset of a scale. Raises ValueError for any other name."""
         if scale not in SCALES:
             raise ValueError(f'scale is "quick" or "paper", got {scale!r}')
         return self.quick if scale == "quick" else self.paper
 
     def seeds(self, settings: Settings) -> range:
-        """The seeds of a whole run, none where nothing is random."""
+        """Returns the seeds of a whole run. There are none if nothing is random."""
         return range(settings.seeds if isinstance(settings, Seeded) and self.seeded else 0)
 
     def fixed_tables(self, settings: Settings) -> Tables:
-        """The tables that depend on no seed."""
+        """Computes the tables that depend on no seed. Raises ValueError if one of them has a column `seed`."""
         with jax.enable_x64(self.double_precision):
             tables = self.fixed(settings) if self.fixed else {}
         for name, table in tables.items():
@@ -283,10 +283,11 @@ class Experiment:
         return {name: table.reset_index(drop=True) for name, table in tables.items()}
 
     def seeded_tables(self, settings: Settings, seeds: Sequence[int], loop: Loop | None = None) -> Tables:
-        """The tables of some seeds.
+        """Computes the tables of some seeds.
 
-        How the seeds are divided among calls changes the rows by rounding only (about 1e-16, relative): XLA may add
-        numbers in another order when it works on another number of seeds.
+        Dividing the seeds differently among calls changes the rows by rounding only (about 1e-16, relative): XLA may
+        add numbers in another order when it works on another number of seeds. Raises ValueError if a table lacks the
+        column `seed` or has other seeds in it.
         """
         if not self.seeded or not len(seeds):
             return {}
@@ -300,16 +301,16 @@ class Experiment:
         return {name: table.reset_index(drop=True) for name, table in tables.items()}
 
     def tables(self, settings: Settings, loop: Loop | None = None) -> Tables:
-        """All tables of a whole run, computed in this process."""
+        """Computes all tables of a whole run in this process."""
         return join(self.fixed_tables(settings), [self.seeded_tables(settings, self.seeds(settings), loop)])
 
     def findings(self, settings: Settings | None = None, tables: Tables | None = None) -> list[dict[str, Any]]:
-        """Every claim with its verdict; "not run" without tables."""
+        """Returns every claim with its verdict, which is "not run" without tables."""
         return [claim.record(settings, tables) for claim in self.claims]
 
 
 def join(fixed: Tables, parts: Sequence[Tables]) -> Tables:
-    """The fixed tables, and one table for all parts of each seeded one, in the order of the seeds."""
+    """Joins the parts of each seeded table by seed, and adds the fixed tables. Raises ValueError if names clash."""
     names: Iterator[str] = (name for part in parts for name in part)
     joined = {name: _by_seed([part[name] for part in parts if name in part]) for name in dict.fromkeys(names)}
     both = sorted(set(fixed) & set(joined))

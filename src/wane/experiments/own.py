@@ -1,8 +1,8 @@
-"""Experiments of one's own that are files: `wane run ./walk.py`.
+"""Users' own experiments that are files: `wane run ./walk.py`.
 
-Such an experiment is called by the name of its file, "walk.py". `add_file` notes where the file is; a process that gets
-a task from another one does the same first. The file's module is loaded under a name of ours, so that a file called
-json.py does no harm, and its folder comes last on the path, so that it can import what lies beside it.
+The name of such an experiment is the name of its file, "walk.py". `add_file` notes where the file is; a process that
+receives a task from another process notes it first. The file's module is loaded under a name with a prefix, so that a
+file called json.py does no harm, and its folder comes last on the path, so that it can import its neighbours.
 """
 
 import sys
@@ -13,12 +13,12 @@ from types import ModuleType
 from wane.names import UnknownName
 
 PREFIX = "wane_own_"
-"""What stands in front of the name of a file's module."""
+"""The prefix of the name of a file's module."""
 _paths: dict[str, Path] = {}
 
 
 def is_file_name(name: str) -> bool:
-    """Whether a name stands for a file: "walk.py", "./walk.py"."""
+    """Returns whether a name stands for a file: "walk.py", "./walk.py"."""
     return name.endswith(".py")
 
 
@@ -32,18 +32,18 @@ def add_file(name: str) -> str:
 
 
 def noted(name: str) -> str:
-    """Returns the name of an experiment that is a file: one that was noted, or that of a path, which is noted now."""
+    """Returns the name of an experiment that is a file. A path that was not noted before is noted now."""
     return name if name in _paths else add_file(name)
 
 
 def path_of(name: str) -> Path | None:
-    """Returns the file of an experiment or of its module, or None if it is no file that was noted."""
+    """Returns the file of an experiment, by its name or its module's name, or None if no such file was noted."""
     file = f"{name.removeprefix(PREFIX)}.py" if name.startswith(PREFIX) else Path(name).name
     return _paths.get(file)
 
 
 def beside(name: str) -> Path | None:
-    """Returns the module or the package of this name that lies beside a file that was noted, or None."""
+    """Returns the module or package of this name in the same folder as a noted file, or None."""
     for folder in {path.parent for path in _paths.values()}:
         for path in (folder / f"{name}.py", folder / name / "__init__.py"):
             if path.is_file():
@@ -74,5 +74,5 @@ def load(name: str) -> ModuleType:
 
 
 def module_name_of(name: str) -> str:
-    """The name that the module of a file is loaded under."""
+    """Returns the name under which the module of a file is loaded."""
     return PREFIX + name.removesuffix(".py")

@@ -1,6 +1,6 @@
-"""What agents believe: a λ̂ each, of which one may be the true λ of the world.
+"""The beliefs of agents: each agent believes in one λ̂, and one of these may be the true λ of the world.
 
-Settings name the beliefs, and any list of them is fine. A claim that compares the true λ with others asks here whether
+Settings list the beliefs, and any list is allowed. A claim that compares the true λ with others checks here whether
 both were run.
 """
 
@@ -22,7 +22,7 @@ def need(beliefs: tuple[float, ...], *wanted: float) -> None:
 
 
 def others(beliefs: tuple[float, ...], lam: float) -> tuple[float, ...]:
-    """The beliefs that are not the true λ. Raises NotTested if there are none."""
+    """Returns the beliefs that are not the true λ. Raises NotTested if there are none."""
     found = tuple(each for each in beliefs if each != lam)
     if not found:
         raise NotTested(f"There is no agent with a wrong λ̂: there are {in_words(beliefs)}.")
@@ -30,7 +30,7 @@ def others(beliefs: tuple[float, ...], lam: float) -> tuple[float, ...]:
 
 
 def true_belief(beliefs: np.ndarray, lam: float) -> float:
-    """The belief that equals the true λ up to rounding. Raises NotTested if there is none."""
+    """Returns the belief that equals the true λ up to rounding. Raises NotTested if there is none."""
     found = float(beliefs[np.abs(beliefs - lam).argmin()])
     if abs(found - lam) > 1e-9:
         raise NotTested(f"No belief equals the true λ, {lam:g}: the nearest one is {found:g}.")
@@ -38,5 +38,5 @@ def true_belief(beliefs: np.ndarray, lam: float) -> float:
 
 
 def in_words(beliefs: tuple[float, ...]) -> str:
-    """The agents in words."""
+    """Returns the names of all agents, separated by commas."""
     return ", ".join(map(label, beliefs))

@@ -1,8 +1,8 @@
 """FourRooms: composing four given policies by GPE and GPI, with representations for a believed λ̂.
 
-Three rewards of 5, 10 and 5 halve with every visit. The paper plays 50 episodes from random starts. Here every start is
-played as well, which leaves nothing to chance where actions do not slip, and the optimum over (cell × visit counts) is
-computed, which no λ̂ can beat.
+Three rewards of 5, 10 and 5 halve with every visit. The paper plays 50 episodes from random starts. Here agents also
+play from every start, so that without slips nothing is left to chance, and their returns are compared with the optimum
+over (cell × visit counts), which no λ̂ can beat.
 
 | table | kind | a row for each | columns |
 | --- | --- | --- | --- |
@@ -81,12 +81,12 @@ class Composing(Seeded):
 
 
 def make_world(lam: float, slip: float = 0.0) -> World:
-    """FourRooms, whose rewards wear off with λ."""
+    """Returns FourRooms with rewards that wear off with λ."""
     return four_rooms(depletion=Geometric(lam), slip=slip)
 
 
 def representations(settings: Composing) -> Phis:
-    """Φ of the four policies, for every believed λ̂."""
+    """Returns Φ of the four policies for every believed λ̂."""
     configs = [dataclasses.replace(settings.agent, depletion=Geometric(lam)) for lam in settings.believed]
     return np.stack([gpi.init(jax.random.key(0), settings.world, config).phi for config in configs])
 
@@ -98,7 +98,7 @@ def play(
     starts: Int[np.ndarray, " episodes"],
     refresh: Bool[np.ndarray, " episodes"],
 ) -> Episode:
-    """Episodes (agents, episodes) of every agent, all agents with the same keys and starts."""
+    """Plays the same keys and starts with every agent. Returns episodes with the axes (agents, episodes)."""
 
     def one(phi, key, start, fresh):
         return gpi.play_composed(key, world, phi, start, refresh=fresh)
@@ -108,7 +108,7 @@ def play(
 
 
 def fixed(settings: Composing) -> Tables:
-    """Every start, the optimum, and one episode of every agent step by step."""
+    """Computes the returns from every start, the optimum, and one episode of every agent step by step."""
     world, phis = settings.world, representations(settings)
     best = frame(plan(world).values, "value", start=range(world.n_states))
     return {
@@ -119,7 +119,7 @@ def fixed(settings: Composing) -> Tables:
 
 
 def _every_start(settings: Composing, world: World, phis: Phis) -> Tables:
-    """Every start, by agents that look up what remains and by agents that do not, all with the same slips."""
+    """Plays every start with agents that look up what remains and agents that do not, all with the same slips."""
     shape = (settings.repeats, world.n_states)
     keys, starts = jax.random.split(jax.random.key(0), shape).ravel(), np.tile(np.arange(shape[1]), shape[0])
     refresh = np.repeat(list(MEMORIES.values()), len(starts))
@@ -127,7 +127,7 @@ def _every_start(settings: Composing, world: World, phis: Phis) -> Tables:
     cells = np.asarray(played.cells).reshape(-1, world.n_states, np.shape(played.cells)[-1])
     stays = [episodes.stays(world, each).mean() for each in cells]
     share = np.asarray(played.remaining)[..., -1, :].reshape(len(stays), -1) / np.tile(world.rewards, world.n_states)
-    behind = np.ma.masked_equal(share, 1.0).mean(1).filled(np.nan)  # What was never visited was not left behind.
+    behind = np.ma.masked_equal(share, 1.0).mean(1).filled(np.nan)  # A site that was never visited is not left behind.
     axes = {"lam": settings.believed, "memory": MEMORIES, "repeat": range(settings.repeats)}
     return {
         "starts": frame(played.value, "value", **axes, start=range(world.n_states)),
@@ -145,7 +145,7 @@ def _shown(settings: Composing, world: World, phis: Phis) -> pd.DataFrame:
 
 
 def seeded(settings: Composing, seeds: Sequence[int], loop: Loop) -> Tables:
-    """The paper's episodes from random starts."""
+    """Plays the paper's episodes from random starts."""
     world, phis = settings.world, representations(settings)
     keys = jax.vmap(lambda key: jax.random.split(key, settings.episodes))(seed_keys(seeds)).ravel()
     draws = [np.random.default_rng(seed).integers(world.n_states, size=settings.episodes) for seed in seeds]
@@ -156,7 +156,7 @@ def seeded(settings: Composing, seeds: Sequence[int], loop: Loop) -> Tables:
 
 
 def draw(settings: Composing, tables: Tables) -> Figure:
-    """Returns by λ̂, in the paper's episodes and from every start, stays at sites, and a path of up to three agents."""
+    """Draws returns (paper's episodes and every start) and stays at sites by λ̂, and paths of up to three agents."""
     figure = plots.figure(14.0, 6.8)
     grid = figure.add_gridspec(2, 12)
     by_lam = tables["episodes"].groupby("lam")["value"]
@@ -194,13 +194,13 @@ def _draw_every_start(ax: Axes, tables: Tables, names: Sequence[str], shades: Se
 
 
 def shown_beliefs(settings: Composing) -> list[float]:
-    """The agents whose episodes are shown: 0, the true λ and 1, or the first three if there are none of these."""
+    """Returns the λ̂ whose episodes are shown: 0, the true λ and 1, or the first three if none of these was run."""
     wanted = [lam for lam in settings.believed if lam in (0.0, settings.lam, 1.0)]
     return wanted or list(settings.believed[:3])
 
 
 def films(settings: Composing, tables: Tables) -> Mapping[str, Callable[[Path], Any]]:
-    """One episode of up to three agents."""
+    """Returns films of one episode of up to three agents."""
     shown = tables["episodes_shown"]
     return {
         beliefs.label(lam): episodes.film(

@@ -1,6 +1,6 @@
 """The claims of the experiments that compose policies (see `wane.experiments.common.composing`).
 
-What is measured from every start is exact where actions do not slip. Where they do, the repetitions are a sample, and
+Measurements from every start are exact where actions do not slip. Where actions slip, the repetitions are a sample, and
 a claim holds if the whole interval over the repetitions agrees with it.
 """
 
@@ -26,23 +26,23 @@ OVERSTAYING = (
     "most remains as soon as a visit has halved the reward under it. The λ̂ that is compared changes the finding: "
     "with λ̂ = 0.75, which the paper does not have, agents do stay longer, 4.35 steps."
 )
-"""What is known about the claim that a λ̂ above the true one makes agents overstay."""
+"""The account of the claim that a λ̂ above the true one makes agents overstay."""
 
 
 def from_every_start(tables: Tables, memory: str = "refreshed") -> pd.DataFrame:
-    """Mean returns over all starts, (repetitions, λ̂)."""
+    """Returns the mean returns over all starts, with the axes (repetitions, λ̂)."""
     rows = tables["starts"][tables["starts"]["memory"] == memory]
     return rows.pivot_table(index="repeat", columns="lam", values="value")
 
 
 def mean_stays(tables: Tables, measure: str = "stay") -> pd.DataFrame:
-    """Mean numbers of steps in a row at a site, or shares of a visited reward left behind, (repetitions, λ̂)."""
+    """Returns mean steps in a row at a site, or mean shares of visited rewards left behind, (repetitions, λ̂)."""
     rows = tables["stays"][tables["stays"]["memory"] == "refreshed"]
     return rows.pivot_table(index="repeat", columns="lam", values=measure)
 
 
 def more_than(other: float) -> Callable[[Composing, Tables], Finding]:
-    """A test that the true λ earns more than another λ̂ in the paper's episodes, pair by pair."""
+    """Returns a test that the true λ earns more than another λ̂ in the paper's episodes, paired by episode."""
 
     def test(settings: Composing, tables: Tables) -> Finding:
         beliefs.need(settings.believed, settings.lam, other)
@@ -58,7 +58,7 @@ def more_than(other: float) -> Callable[[Composing, Tables], Finding]:
 
 
 def the_true_lambda_is_best(settings: Composing, tables: Tables) -> Finding:
-    """Whether the true λ earns more than the best of the others, from every start."""
+    """Tests whether the true λ earns more than the best other λ̂, from every start."""
     beliefs.need(settings.believed, settings.lam)
     runs = from_every_start(tables)
     rival = max(beliefs.others(settings.believed, settings.lam), key=lambda lam: runs[lam].mean())
@@ -70,9 +70,9 @@ def the_true_lambda_is_best(settings: Composing, tables: Tables) -> Finding:
 
 
 def lower_beliefs_leave_earlier(settings: Composing, tables: Tables) -> Finding:
-    """Whether agents with any lower λ̂ leave more of the rewards behind than those with the true λ.
+    """Tests whether agents with any lower λ̂ leave more of the rewards behind than agents with the true λ.
 
-    Steps in a row at a site would mislead: an agent with λ̂ = 0 steps off a site and on again.
+    Steps in a row at a site would mislead, because an agent with λ̂ = 0 steps off a site and on again.
     """
     behind = mean_stays(tables, "behind")
     lower = _some(settings, "lower", (lam for lam in settings.believed if lam < settings.lam))
@@ -86,7 +86,7 @@ def lower_beliefs_leave_earlier(settings: Composing, tables: Tables) -> Finding:
 
 
 def higher_beliefs_stay_longer(settings: Composing, tables: Tables) -> Finding:
-    """Whether agents with any higher λ̂ stay longer than those with the true λ."""
+    """Tests whether agents with any higher λ̂ stay longer than agents with the true λ."""
     stays = mean_stays(tables)
     higher = _some(settings, "higher", (lam for lam in settings.believed if lam > settings.lam))
     least = min(higher, key=lambda lam: stays[lam].mean())
@@ -106,7 +106,7 @@ def _told(settings: Composing, what: str, measured: pd.DataFrame) -> str:
 
 
 def looking_up_helps_every_belief(settings: Composing, tables: Tables) -> Finding:
-    """Whether looking up what remains helps the agent that it helps least."""
+    """Tests whether looking up what remains helps every agent, judged by the agent that gains least."""
     with_memory, without = (from_every_start(tables, memory) for memory in MEMORIES)
     least = min(settings.believed, key=lambda lam: (with_memory[lam] - without[lam]).mean())
     means = with_memory[least].mean(), without[least].mean()
@@ -115,7 +115,7 @@ def looking_up_helps_every_belief(settings: Composing, tables: Tables) -> Findin
 
 
 def near_the_optimum(settings: Composing, tables: Tables) -> Finding:
-    """Whether the true λ earns more than 98 % of the optimum, from every start."""
+    """Tests whether the true λ earns more than 98 % of the optimum, from every start."""
     beliefs.need(settings.believed, settings.lam)
     runs, highest = from_every_start(tables)[settings.lam], tables["optimum"]["value"].mean()
     detail = f"{runs.mean():.3f} of {highest:.3f}"
@@ -123,7 +123,7 @@ def near_the_optimum(settings: Composing, tables: Tables) -> Finding:
 
 
 def _exceeds(settings: Composing, ours: ArrayLike, theirs: ArrayLike, detail: str, than: float = 0.0) -> Finding:
-    """Whether a mean difference exceeds a number. It has an interval where slips make repetitions differ."""
+    """Tests whether a mean difference exceeds a number. The finding has an interval only if actions slip."""
     found = paired_difference(ours, theirs)
     if settings.slip:
         return exceeds(found, detail, than)
@@ -131,7 +131,7 @@ def _exceeds(settings: Composing, ours: ArrayLike, theirs: ArrayLike, detail: st
 
 
 def claims(returns: str, stays: str = "") -> tuple[Claim, ...]:
-    """The claims. `returns` is where the paper compares what agents earn, `stays` where it tells how long they stay."""
+    """Returns the claims. `returns` and `stays` are the places where the paper compares agents' returns and stays."""
     when: tuple[Kind, str] = ("paper", stays) if stays else ("ours", "")
     return (
         Claim("beats-lambda-0", "The true λ earns more than λ̂ = 0.", more_than(0.0), "paper", returns),

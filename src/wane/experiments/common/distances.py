@@ -1,4 +1,4 @@
-"""How far it is between the sites of a world."""
+"""Distances between the sites of a world."""
 
 from collections import deque
 
@@ -6,7 +6,7 @@ from wane.worlds.world import World
 
 
 def steps_to_sites(world: World, start: int) -> dict[int, int]:
-    """How many steps it is from a state to each site, other than itself, that is reached without crossing another."""
+    """Returns the steps from a state to each other site that can be reached without crossing a third site."""
     sites = {int(cell) for cell in world.sites}
     steps, queue = {start: 0}, deque([start])
     while queue:

@@ -1,4 +1,4 @@
-"""Episodes as rows of a table, pictures and films of them, and how long they stay at sites."""
+"""Episodes as rows of a table, their pictures and films, and the lengths of stays at sites."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -20,16 +20,16 @@ KEY = (
     "Paths go from the hollow dot to the full one. A ring is a stay: the agent remains in the cell, "
     "and the ring grows with the number of steps."
 )
-"""What the drawing of a path means, for a line under the figure."""
+"""An explanation of how paths are drawn, for a line under the figure."""
 
 
 def select(played: Episode, *index: int) -> Episode:
-    """One episode out of many that are stacked along the first axes."""
+    """Returns one episode out of many that are stacked along the first axes."""
     return jax.tree_util.tree_map(lambda leaf: leaf[index], played)
 
 
 def rows(world: World, episode: Episode, **labels: Any) -> pd.DataFrame:
-    """One row for each moment of an episode, the start included, until the episode ends.
+    """Returns a table with one row for each moment of an episode, from the start until the episode ends.
 
     The columns are the time, the cell, the reward that was just paid, the discounted sum of all rewards so far
     (`earned`), and what remains of the reward of each site (`remaining0`, `remaining1`, …). Each label becomes a
@@ -49,13 +49,13 @@ def rows(world: World, episode: Episode, **labels: Any) -> pd.DataFrame:
 
 
 def path(ax: Axes, world: World, table: pd.DataFrame, title: str) -> None:
-    """Draws the way of an episode on its map."""
+    """Draws the path of an episode on its map."""
     cells = table["cell"].to_numpy(int)
     world.draw(trajectory=cells, title=title, ax=ax)
 
 
 def film(world: World, table: pd.DataFrame, title: str, *, with_views: bool = False) -> Callable[[Path], Any]:
-    """Returns a function that writes the episode as a GIF to a path, on request with what the agent sees."""
+    """Returns a function that writes the episode as a GIF to a path, if wanted with the agent's views."""
     cells, remaining = table["cell"].to_numpy(int), table[_site_columns(world)].to_numpy()
     return lambda path: make_film(
         world.map,
@@ -70,7 +70,7 @@ def film(world: World, table: pd.DataFrame, title: str, *, with_views: bool = Fa
 
 
 def stays(world: World, cells: Int[AnyArray, "*episodes moments"]) -> Int[np.ndarray, " stays"]:
-    """How many moments each stay at a site lasts, in the order of the episodes."""
+    """Returns how many moments each stay at a site lasts, in the order of the episodes."""
     site_of = np.full(world.n_states, -1)
     site_of[world.sites] = np.arange(world.n_sites)
     sites = site_of[np.asarray(cells).reshape(-1, np.shape(cells)[-1])]

@@ -1,8 +1,8 @@
-"""From an estimate with its interval to a finding: a claim holds, it fails, or the interval leaves it undecided.
+"""Findings from estimates with intervals: a claim holds, it fails, or the interval leaves it undecided.
 
-A claim that something is larger holds if the whole 95 % interval lies on its side of the threshold, and fails if the
-whole interval lies on the other side. A claim that two things are equal needs a margin, and holds only if the whole
-interval lies within it. So more data decide more, and fewer data never pass more easily.
+A claim that something is larger holds if the whole 95 % interval lies above the threshold, and fails if the whole
+interval lies below it. A claim that two things are equal needs a margin, and holds only if the whole interval lies
+within it. So more data decide more claims, and fewer data never make it easier for a claim to hold.
 """
 
 from wane.experiments.common.statistics import Estimate
@@ -24,7 +24,7 @@ def stays_below(found: Estimate, than: float, detail: str = "") -> Finding:
 
 
 def matches(found: Estimate, target: float, margin: float, detail: str = "") -> Finding:
-    """Finds whether an estimate equals a target up to a margin. The detail tells the margin.
+    """Finds whether an estimate equals a target up to a margin. The finding's detail states the margin.
 
     >>> [matches(Estimate(0.5, low, high), 0.5, 0.1).holds for low, high in ((0.45, 0.55), (0.0, 1.0), (0.7, 0.8))]
     [True, None, False]

@@ -1,15 +1,15 @@
 """TwoRooms: learning a policy with the λ representation (Qλ-learning), for every believed λ̂ and many seeds at once.
 
-Three rewards of 10, 5 and 5 wear off. Beside the agents that believe in a λ̂ learns plain Q-learning, which has values
-alone. All agents and seeds are one program.
+Three rewards of 10, 5 and 5 wear off. The agents that believe in a λ̂ are compared with plain Q-learning, which learns
+values alone. All agents and seeds train in one program.
 
 | table | a row for each | columns |
 | --- | --- | --- |
 | `curves` | agent, seed, evaluation | episode, seed, agent, value |
 | `episodes` | λ̂, seed below 16, moment of a greedy episode | agent, seed, time, cell, reward, earned, remaining0, … |
 
-The greedy episodes are those of the first seeds after all training. The figure and the films show, for each λ̂, the one
-of them whose return is closest to the median over all seeds.
+The greedy episodes are played by the first seeds after all training. The figure and the films show, for each λ̂, the
+episode whose return is closest to the median over all seeds.
 """
 
 import dataclasses
@@ -45,12 +45,12 @@ LAST = 5
 """The number of evaluations at the end whose mean is an agent's result."""
 
 HIGHEST_LAM = 0.6
-"""The largest λ below 1 for which the optimum of TwoRooms is computed: the nearer to 1, the more visits it counts."""
+"""The largest λ below 1 for which the optimum of TwoRooms is computed: nearer to 1, it must count more visits."""
 
 
 @dataclass(frozen=True)
 class Learning(Seeded):
-    """Settings of the experiments in which Qλ-learning learns."""
+    """Settings of the experiments with Qλ-learning."""
 
     lambdas: Lambdas = (0.0, 0.5, 1.0)
     """the agents' λ̂"""
@@ -64,7 +64,7 @@ class Learning(Seeded):
     SET_BY_EXPERIMENT: ClassVar[Mapping[str, str]] = {"agent.lam": "lambdas", "agent.discount": "discount"}
 
     def rules(self) -> None:
-        """Raises SettingError if there are too few episodes."""
+        """Raises SettingError if there are fewer episodes than the last evaluations need."""
         super().rules()
         least, every = LAST * self.agent.evaluate_every, self.agent.evaluate_every
         self.require(
@@ -90,18 +90,18 @@ class Learning(Seeded):
 
     @property
     def trained_config(self) -> q_lambda.Config:
-        """The agents' configuration, with the number of episodes that are really learned from."""
+        """The agents' configuration, with the number of episodes rounded down to whole evaluations."""
         return dataclasses.replace(self.agent, episodes=self.evaluations * self.agent.evaluate_every)
 
 
 def plain_config(agent: q_lambda.Config) -> q_learning.Config:
-    """Plain Q-learning with the settings of Qλ-learning, of which it lacks λ alone."""
+    """Returns the configuration of plain Q-learning: that of Qλ-learning without λ."""
     shared = {each.name: getattr(agent, each.name) for each in dataclasses.fields(q_learning.Config)}
     return q_learning.Config(**shared)
 
 
 class Learned(NamedTuple):
-    """What all agents have learned."""
+    """The states and the greedy returns of all trained agents."""
 
     greedy: Float[np.ndarray, "evaluations seeds agents"]
     """The return of every greedy episode; the last agent is plain Q-learning."""
@@ -138,18 +138,18 @@ def learn(settings: Learning, seeds: Sequence[int], loop: Loop) -> Learned:
 
 
 def curves(settings: Learning, seeds: Sequence[int], learned: Learned) -> pd.DataFrame:
-    """Greedy returns while learning."""
+    """Returns the greedy returns during learning as a table."""
     numbers = settings.agent.evaluate_every * np.arange(1, settings.evaluations + 1)
     return frame(learned.greedy, "value", episode=numbers, seed=seeds, agent=agents(settings))
 
 
 def agents(settings: Learning) -> list[str]:
-    """The names of all agents."""
+    """Returns the names of all agents."""
     return [*map(beliefs.label, settings.lambdas), PLAIN]
 
 
 def seeded(settings: Learning, seeds: Sequence[int], loop: Loop) -> Tables:
-    """Learning curves, and of the first seeds a greedy episode of every λ̂; keeps the agents of seed 0."""
+    """Returns learning curves, and a greedy episode of every λ̂ for the first seeds. Keeps the agents of seed 0."""
     learned = learn(settings, seeds, loop)
     tables = {"curves": curves(settings, seeds, learned)}
     shown = [seed for seed in seeds if seed < EPISODES_OF]
@@ -163,7 +163,7 @@ def seeded(settings: Learning, seeds: Sequence[int], loop: Loop) -> Tables:
 
 
 def _keep_agents(settings: Learning, loop: Loop, learned: Learned, place: int) -> None:
-    """Keeps the agents of the seed at a place among the seeds."""
+    """Keeps the agents of one seed, given its place in the list of seeds."""
     phi, q = jax.tree_util.tree_map(lambda leaf: leaf[place], (learned.with_lambda, learned.plain))
     for i, lam in enumerate(settings.lambdas):
         state = jax.tree_util.tree_map(lambda leaf, i=i: leaf[i], phi)
@@ -173,7 +173,7 @@ def _keep_agents(settings: Learning, loop: Loop, learned: Learned, place: int) -
 
 
 def _greedy_episodes(settings: Learning, seeds: Sequence[int], states: q_lambda.State) -> pd.DataFrame:
-    """A greedy episode of every λ̂ and of some seeds, given the states (seeds, λ̂)."""
+    """Plays a greedy episode for every λ̂ and some seeds, given states with the axes (seeds, λ̂)."""
     world = settings.world
 
     @jax.jit
@@ -191,12 +191,12 @@ def _greedy_episodes(settings: Learning, seeds: Sequence[int], states: q_lambda.
 
 
 def last_medians(table: pd.DataFrame) -> pd.Series:
-    """The median over seeds of the last evaluation, by agent."""
+    """Returns the median over seeds of the last evaluation, by agent."""
     return table[table["episode"] == table["episode"].max()].groupby("agent")["value"].median()
 
 
 def median_episodes(tables: Tables) -> dict[str, pd.DataFrame]:
-    """For each λ̂ the kept episode whose return is closest to the median of the last evaluations of all seeds."""
+    """Returns, for each λ̂, the kept episode whose return is closest to the median of the last evaluation."""
     medians, found = last_medians(tables["curves"]), {}
     for name, rows in tables["episodes"].groupby("agent", sort=False):
         ends = rows.groupby("seed")["earned"].last()
@@ -205,23 +205,23 @@ def median_episodes(tables: Tables) -> dict[str, pd.DataFrame]:
 
 
 def results(settings: Learning, table: pd.DataFrame) -> pd.DataFrame:
-    """The mean of the last evaluations, (seeds, agents)."""
+    """Returns the mean of the last evaluations, with the axes (seeds, agents)."""
     late = table["episode"] > settings.trained_config.episodes - LAST * settings.agent.evaluate_every
     return table[late].pivot_table(index="seed", columns="agent", values="value")
 
 
 def has_optimum(lam: float) -> bool:
-    """Whether the optimum is computed for a true λ. With λ = 1 it counts no visits."""
+    """Returns whether the optimum is computed for a true λ. With λ = 1 the optimum need not count visits."""
     return lam <= HIGHEST_LAM or lam == 1
 
 
 def optimal_return(settings: Learning) -> float:
-    """What the optimum over (cell × visit counts) earns from the world's start."""
+    """Returns what the optimum over (cell × visit counts) earns from the world's start."""
     return float(settings.world.start @ plan(settings.world).values)
 
 
 def draw(settings: Learning, tables: Tables) -> Figure:
-    """Learning curves, results at the end, and a path of up to three agents."""
+    """Draws learning curves, results at the end, and a path for each of up to three agents."""
     figure = plots.figure(11.0, 6.4)
     grid = figure.add_gridspec(2, 6)
     learning, late = figure.add_subplot(grid[0, :4]), figure.add_subplot(grid[0, 4:])
@@ -248,7 +248,7 @@ def draw(settings: Learning, tables: Tables) -> Figure:
 
 
 def films(settings: Learning, tables: Tables) -> Mapping[str, Callable[[Path], Any]]:
-    """A greedy episode of every λ̂ after all training, of a seed with a median return."""
+    """Returns a film of a greedy episode for every λ̂ after all training, of a seed with a median return."""
     return {
         name: episodes.film(settings.world, rows, f"Qλ-learning, {name}, true λ = {settings.lam:g}")
         for name, rows in median_episodes(tables).items()

@@ -1,4 +1,4 @@
-"""The claims of the experiments in which Qλ-learning learns (see `wane.experiments.common.learning`)."""
+"""The claims of the experiments with Qλ-learning (see `wane.experiments.common.learning`)."""
 
 from collections.abc import Callable
 
@@ -15,7 +15,7 @@ from wane.experiments.contract import Claim, Finding, NotTested, Tables
 
 
 def ends_higher_than(other: float | None) -> Callable[[Learning, Tables], Finding]:
-    """A test that the true λ ends above another λ̂, or above plain Q-learning (None), seed by seed."""
+    """Returns a test that the true λ ends above another λ̂, or above plain Q-learning (None), paired by seed."""
 
     def test(settings: Learning, tables: Tables) -> Finding:
         beliefs.need(settings.lambdas, settings.lam, *(() if other is None else (other,)))
@@ -37,7 +37,7 @@ def ends_higher_than(other: float | None) -> Callable[[Learning, Tables], Findin
 
 
 def claims(place: str) -> tuple[Claim, ...]:
-    """The claims, two of which the paper makes in the given place."""
+    """Returns the claims, two of which the paper makes in the given place."""
     statement = "The true λ ends higher than λ̂ = 1, which is Q-learning on successor features."
     return (
         Claim("beats-lambda-1", statement, ends_higher_than(1.0), "paper", place),
@@ -47,9 +47,9 @@ def claims(place: str) -> tuple[Claim, ...]:
 
 
 def below_the_optimum(missing: str, tolerance: float) -> Claim:
-    """The claim that no evaluation of any agent is above the optimum. `missing` says why there may be no optimum.
+    """Returns the claim that no evaluation of any agent is above the optimum.
 
-    The finding tells how close the best agent ends.
+    The finding says how close the best agent comes. `missing` is the message if the optimum was not computed.
     """
 
     def test(settings: Learning, tables: Tables) -> Finding:

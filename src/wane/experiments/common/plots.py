@@ -1,4 +1,4 @@
-"""What the figures share: colours that mean the same everywhere, curves with their intervals, bars."""
+"""Parts that the figures share: colours that mean the same everywhere, curves with their intervals, and bars."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -19,12 +19,12 @@ OTHERS = ("#CC79A7", "#0072B2", "#D55E00", "#009E73", "#E69F00", "#56B4E9", "#22
 
 
 def colour(lam: Any) -> str:
-    """The colour of a λ, from dark for 0 to light for 1. Colour-blind readers see the order too."""
+    """Returns the colour of a λ, from dark for 0 to light for 1. Colour-blind readers see the order too."""
     return to_hex(colormaps["plasma"](0.03 + 0.77 * float(np.clip(lam, 0.0, 1.0))))
 
 
 def figure(width: float = 10.0, height: float = 3.4) -> Figure:
-    """An empty figure, whose layout leaves room for labels. The size is in inches."""
+    """Returns an empty figure whose layout leaves room for labels. The size is in inches."""
     return Figure(figsize=(width, height), layout="constrained")
 
 
@@ -36,7 +36,7 @@ def tidy(ax: Axes, title: str = "", xlabel: str = "", ylabel: str = "") -> Axes:
 
 
 def power(number: float) -> str:
-    """A number as text, with a raised exponent if it is a power of ten: "10⁻⁶"."""
+    """Returns a number as text, with a raised exponent if it is a power of ten: "10⁻⁶"."""
     digits, _, exponent = f"{number:e}".partition("e")
     if float(digits) != 1 or abs(int(exponent)) < 3:
         return f"{number:g}"
@@ -55,11 +55,11 @@ def plot_learning(
 ) -> Axes:
     """Draws learning curves: the mean of column `y` over seeds against column `x`, with its interval shaded.
 
-    The table has one row for each measurement and a column `seed`. Each value of column `by` gets a curve of its own
+    The table has one row for each measurement and a column `seed`. Each value of column `by` gets its own curve
     (`by=None` draws one curve), in the order of the table. The interval is "bootstrap" (95 %, `bootstrap` in
-    `wane.experiments.common.statistics`) or "error" (± one standard error, as the paper plots); a place with one seed
-    has none. `colours` gives the colours of some values of `by`. Returns the axes, which are made if none are given.
-    Raises ValueError if the table has no rows or lacks a column.
+    `wane.experiments.common.statistics`) or "error" (± one standard error, as the paper plots); where there is only one
+    seed, no interval is drawn. `colours` maps values of `by` to colours. Returns the axes, which are made if none are
+    given. Raises ValueError if the table has no rows or lacks a column.
     """
     wanted = ["seed", x, y] if by is None else ["seed", x, y, by]
     missing = [name for name in wanted if name not in table]
@@ -99,9 +99,9 @@ def curve(
 
 
 def _by_place(scores: Float[np.ndarray, "runs places"], interval: str) -> Float[np.ndarray, "3 places"]:
-    """Means and intervals at every place, of those runs that got there (the others are NaN)."""
+    """Returns means and intervals at every place, over the runs that have a score there (the others are NaN)."""
     found = np.empty((3, scores.shape[1]))
-    # Places with the same runs are computed together; usually that is all of them.
+    # Places with the same runs are computed together; usually all places have the same runs.
     patterns, pattern = np.unique(np.isfinite(scores), axis=1, return_inverse=True)
     for i, runs in enumerate(patterns.T):
         found[:, pattern == i] = mean_with_interval(scores[runs][:, pattern == i], interval)

@@ -1,9 +1,9 @@
-"""Policies that are the softmax of their own Q, with the exact Φ: what λO-FB would act by had it learned Φ exactly.
+"""Policies that are the softmax of their own Q, with the exact Φ: λO-FB would use these had it learned Φ exactly.
 
 Q = Φ_λ^π r,    π(·|s) = softmax(Q(s, ·) / τ)
 
-The fixed point is iterated from the uniform policy. Sharp policies may go round in a circle, like policy iteration on
-Q_λ does. `wane.agents.lambda_operator` stops this iteration after a few sweeps, and its τ is relative to the values.
+The iteration for the fixed point starts from the uniform policy. Sharp policies may cycle, as policy iteration on Q_λ
+can. `wane.agents.lambda_operator` stops this iteration after a few sweeps, and its τ is relative to the values.
 """
 
 from collections.abc import Callable
@@ -13,11 +13,11 @@ from jaxtyping import Bool, Float, Int
 
 MOST_SWEEPS = 500
 SETTLED = 1e-12
-"""The change of all probabilities of a policy below which it is taken as consistent with its values."""
+"""A policy counts as consistent with its values if no probability changes by more than this."""
 
 Tables = Float[np.ndarray, "cases states actions"]
 Evaluate = Callable[[Tables, Int[np.ndarray, " cases"]], Tables]
-"""Returns Q of the policies of some cases, which are given by their probabilities and by their numbers."""
+"""Takes the policies (probabilities) of some cases and the numbers of these cases; returns Q of these policies."""
 
 
 def settle(
@@ -27,10 +27,10 @@ def settle(
     sweeps: int = MOST_SWEEPS,
     tolerance: float = SETTLED,
 ) -> tuple[Tables, Bool[np.ndarray, " cases"]]:
-    """Returns Q of the policies that are the softmax of their own Q, one for each temperature, and which have settled.
+    """Returns Q of policies that are the softmax of their own Q, one for each temperature, and whether each settled.
 
-    `shape` is the number of states and of actions. A case that has settled is not evaluated again. One that has not
-    after so many sweeps has the Q of its last policy.
+    `shape` is the number of states and of actions. A case that has settled is not evaluated again. A case that has not
+    settled after `sweeps` sweeps keeps the Q of the last policy that was evaluated.
     """
     chances = np.full((len(temperatures), *shape), 1 / shape[1])
     q, open_cases = np.zeros_like(chances), np.arange(len(temperatures))
@@ -46,7 +46,7 @@ def settle(
 
 
 def _softmax(values: Tables, temperatures: Float[np.ndarray, "cases 1 1"]) -> Tables:
-    with np.errstate(over="ignore"):  # A tiny temperature makes −∞ of a difference, and 0 of its power, as it should.
+    with np.errstate(over="ignore"):  # With a tiny temperature a difference may become −∞; its exponential is then 0.
         powers = np.exp((values - values.max(-1, keepdims=True)) / temperatures)
     return powers / powers.sum(-1, keepdims=True)
 
@@ -59,9 +59,9 @@ def soft_q_values(
     temperature: float,
     sweeps: int = MOST_SWEEPS,
 ) -> Float[np.ndarray, "states actions"]:
-    """Q_λ of the policy that is the softmax of its own Q_λ, on given rewards of all states.
+    """Returns Q_λ of the policy that is the softmax of its own Q_λ, for given rewards of all states.
 
-    `lam` is one number, or one for each state. If the policy does not settle, Q_λ of the last one is returned.
+    `lam` is one number, or one for each state. If the iteration does not settle, this is Q_λ of the last policy.
     """
     actions, n, _ = transitions.shape
     own = np.arange(n)

@@ -3,7 +3,7 @@
 The paper plots the mean ± the standard error. With few seeds an interquartile mean with a bootstrap interval says more.
 The bootstrap draws runs with replacement, within each task separately (stratified), and computes the statistic of each
 such sample; the interval holds the middle 95 % of these values (percentiles). With fewer than ten runs this interval is
-too narrow: with three runs it contains the truth for 76 % of samples. There the interval of a mean is Student's, and
+too narrow: with three runs it contains the truth for 76 % of samples. The interval of a mean is then Student's, and
 the interval of any other statistic is widened by the same factor. Agents that were given the same seeds are compared by
 their differences, seed by seed (paired).
 """
@@ -17,10 +17,10 @@ from numpy.typing import ArrayLike
 from scipy import stats
 
 Statistic = Callable[[np.ndarray], Any]
-"""Takes scores (runs, tasks) to one number."""
+"""Maps scores (runs, tasks) to one number."""
 RESAMPLES = 4000
 FEW = 10
-"""The number of runs from which on percentiles are trusted."""
+"""The smallest number of runs for which percentiles are trusted."""
 
 
 class Estimate(NamedTuple):
@@ -35,7 +35,7 @@ class Estimate(NamedTuple):
 
 
 def mean_and_error(scores: ArrayLike, axis: int = 0) -> tuple[Float[np.ndarray, "..."], Float[np.ndarray, "..."]]:
-    """The mean and the standard error along an axis. The error of a single run is 0: nothing is known about it.
+    """Returns the mean and the standard error along an axis. A single run gets the error 0, although it is unknown.
 
     >>> mean_and_error([1.0, 2.0, 3.0])[0].item()
     2.0
@@ -49,10 +49,11 @@ def mean_and_error(scores: ArrayLike, axis: int = 0) -> tuple[Float[np.ndarray, 
 def mean_with_interval(
     scores: Float[np.ndarray, "runs places"], interval: str = "bootstrap", *, seed: int = 0
 ) -> Float[np.ndarray, "3 places"]:
-    """The mean over runs at each place of a curve, and the lower and the upper end of its interval.
+    """Returns the mean over runs at each place of a curve, and the lower and the upper end of its interval.
 
-    "bootstrap" is the 95 % interval (Student's with fewer than ten runs), "error" is ± one standard error. One run has
-    no interval: its ends are NaN. All places of a curve share the resampled runs.
+    "bootstrap" is the 95 % interval (Student's with fewer than ten runs), "error" is ± one standard error. A single run
+    has no interval: both ends are NaN. All places of a curve share the resampled runs. Raises ValueError for any other
+    `interval`.
     """
     if interval not in ("bootstrap", "error"):
         raise ValueError(f'interval is "bootstrap" (95 %) or "error" (± one standard error), got {interval!r}')
@@ -69,7 +70,7 @@ def mean_with_interval(
 
 
 def interquartile_mean(scores: ArrayLike, axis: int | None = None) -> Any:
-    """The mean of the middle half, of all scores or along an axis.
+    """Returns the mean of the middle half of all scores, or of the scores along an axis.
 
     >>> float(interquartile_mean([0.0, 1.0, 2.0, 100.0]))
     1.5
@@ -83,9 +84,9 @@ def interquartile_mean(scores: ArrayLike, axis: int | None = None) -> Any:
 def bootstrap(
     scores: ArrayLike, statistic: Statistic = np.mean, *, resamples: int = RESAMPLES, seed: int = 0
 ) -> Estimate:
-    """A statistic of runs (or of runs × tasks) with its 95 % bootstrap interval, stratified by task.
+    """Returns a statistic of runs (or of runs × tasks) with its 95 % bootstrap interval, stratified by task.
 
-    `statistic(scores)` takes an array (runs, tasks) to a number. One run alone has an infinite interval. Raises
+    `statistic(scores)` maps an array (runs, tasks) to a number. A single run has an infinite interval. Raises
     ValueError if the scores are not finite or have another shape.
     """
     scores = _runs_by_tasks(scores)
@@ -111,7 +112,7 @@ def bootstrap(
 def paired_difference(
     ours: ArrayLike, theirs: ArrayLike, statistic: Statistic = np.mean, *, resamples: int = RESAMPLES, seed: int = 0
 ) -> Estimate:
-    """A statistic of the differences of runs that shared their seeds, with its interval."""
+    """Returns a statistic of differences between runs with the same seeds, with its interval."""
     ours, theirs = _runs_by_tasks(ours), _runs_by_tasks(theirs)
     if ours.shape != theirs.shape:
         raise ValueError(f"paired runs come in equal numbers, got shapes {ours.shape} and {theirs.shape}")
@@ -121,7 +122,7 @@ def paired_difference(
 def probability_of_improvement(
     ours: ArrayLike, theirs: ArrayLike, *, resamples: int = RESAMPLES, seed: int = 0
 ) -> Estimate:
-    """The probability that a run of ours beats a run of theirs on a task (ties count half), averaged over tasks.
+    """Returns the probability that a run of ours beats one of theirs on a task (ties count half), averaged over tasks.
 
     >>> probability_of_improvement([1.0, 2.0, 3.0], [0.0, 0.5, 0.9]).value
     1.0
@@ -139,7 +140,7 @@ def probability_of_improvement(
 
 
 def _runs_by_tasks(scores: ArrayLike) -> Float[np.ndarray, "runs tasks"]:
-    """Scores as an array (runs, tasks). Raises ValueError for other shapes and for scores that are not finite."""
+    """Returns scores as an array (runs, tasks). Raises ValueError for other shapes and scores that are not finite."""
     scores = np.asarray(scores, float)
     scores = scores[:, None] if scores.ndim == 1 else scores
     if scores.ndim != 2 or scores.size == 0:

@@ -8,10 +8,10 @@ import pandas as pd
 
 
 def frame(values: Any, column: str, **axes: Iterable[Any]) -> pd.DataFrame:
-    """An array as a table: one column with its entries, and one column for each of its axes.
+    """Returns an array as a table: one column with its entries, and one column for each of its axes.
 
     `axes` gives the labels along each axis, in the order of the axes. Raises ValueError if the array does not have one
-    entry for each combination of labels. Numbers become double precision, in which statistics are computed.
+    entry for each combination of labels. Floats become double precision, in which statistics are computed.
 
     >>> print(frame([[1, 2], [3, 4]], "value", seed=[0, 1], lam=[0.5, 1.0]).to_string(index=False))
      seed  lam  value
@@ -28,7 +28,7 @@ def frame(values: Any, column: str, **axes: Iterable[Any]) -> pd.DataFrame:
 
 
 def select(table: pd.DataFrame, **labels: Any) -> pd.DataFrame:
-    """The rows of a table that have the given values in the columns of these names.
+    """Returns the rows of a table that have the given values in the columns with these names.
 
     >>> len(select(frame([[1, 2], [3, 4]], "value", seed=[0, 1], lam=[0.5, 1.0]), lam=0.5))
     2

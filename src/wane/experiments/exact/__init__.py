@@ -1,4 +1,4 @@
-"""Experiments in which everything is computed."""
+"""Experiments in which everything is computed exactly, without learning."""
 
 from wane.extras import require
 

@@ -1,8 +1,8 @@
 """Values under five depletion curves from one solve (beyond the paper).
 
 If the n-th visit to a site pays f(n) r̄, the value of a policy is V = Σ r̄ F G_f(R), with F the discounted time of the
-first visit, R that of coming back, and G_f(x) = Σ f(n) xⁿ (`wane.exact.occupancy`). The solve is for F and R and does
-not depend on f. It is compared with brute force: the chain over (cell × visits made), followed step by step.
+first visit, R that of coming back, and G_f(x) = Σ f(n) xⁿ (`wane.exact.occupancy`). One solve gives F and R, which do
+not depend on f. The values are compared with brute force: the chain over (cell × visits made), followed step by step.
 """
 
 from collections.abc import Mapping
@@ -27,17 +27,17 @@ from wane.worlds.catalog import four_rooms
 from wane.worlds.world import World
 
 COMPARED_VISITS = 1000
-"""Two curves are compared at so many visits to see whether one lies above the other."""
+"""The number of visits at which two curves are compared to see whether one lies above the other."""
 
 
 @dataclass(frozen=True)
 class AnyDepletion(Settings):
-    """What can be chosen."""
+    """Settings of any-depletion."""
 
     lam: Lambda = 0.5
     """Geometric: a visit leaves this fraction"""
     full_visits: Annotated[int, Range(1, 1000)] = 3
-    """FirstVisits: so many visits pay in full"""
+    """FirstVisits: number of visits that pay in full"""
     k: NotNegative = 1.0
     """Hyperbolic: 1 / (1 + k n)"""
     p: Annotated[float, Range(0.05, 1000)] = 2.0
@@ -51,13 +51,13 @@ class AnyDepletion(Settings):
     slip: Probability = 0.2
     """chance of a random move, so that visits are a matter of chance"""
     steps: Annotated[int, Range(1, 100_000)] = 600
-    """after which the brute force stops"""
+    """number of steps after which the brute force stops"""
     visits: Drawn = 10
     """the last visit that is drawn"""
 
 
 def curves(settings: AnyDepletion) -> dict[str, Diminishing]:
-    """The five curves. Raises ValueError if a parameter is out of its range."""
+    """Returns the five curves. Raises ValueError if a parameter is out of its range."""
     return {
         "geometric": Geometric(settings.lam),
         "first visits": FirstVisits(settings.full_visits),
@@ -68,7 +68,7 @@ def curves(settings: AnyDepletion) -> dict[str, Diminishing]:
 
 
 def labels(settings: AnyDepletion) -> dict[str, str]:
-    """The curves with their parameters."""
+    """Returns labels that name the curves with their parameters."""
     parameters = (
         f"λ = {settings.lam:g}",
         f"N = {settings.full_visits}",
@@ -85,7 +85,7 @@ def _world(settings: AnyDepletion) -> tuple[World, sparse.csr_array]:
 
 
 def fixed(settings: AnyDepletion) -> Tables:
-    """What each visit pays (`curves`), and the value of every cell, from one solve and step by step (`values`)."""
+    """Returns what each visit pays (`curves`), and each cell's value, from one solve and step by step (`values`)."""
     world, kernel = _world(settings)
     solved = representation(kernel, Geometric(1.0), discount=world.discount, sites=world.sites)
     times = visit_times(world, kernel, settings.steps)
@@ -102,8 +102,8 @@ def fixed(settings: AnyDepletion) -> Tables:
 def visit_times(world: World, kernel: sparse.csr_array, steps: int) -> Float[np.ndarray, "states sites steps"]:
     """E[Σ_{t < steps} γᵗ 1(at the site, for the n-th time)] for n = 0 … steps − 1, from every state and for every site.
 
-    It goes one step back at a time on the chain over (state, visits made). A step from the site itself counts one more
-    visit, so the entries of n move to n + 1 there.
+    The recursion goes back one step at a time on the chain over (state, visits made). A step from the site itself
+    counts one more visit, so there the entry of n moves to n + 1.
     """
     sites, k = world.sites, np.arange(world.n_sites)
     times = np.zeros((world.n_states, world.n_sites, steps))
@@ -115,7 +115,7 @@ def visit_times(world: World, kernel: sparse.csr_array, steps: int) -> Float[np.
 
 
 def draw(settings: AnyDepletion, tables: Tables) -> Figure:
-    """The curves, the mean value under each of them, and maps of the values."""
+    """Draws the curves, the mean value under each curve, and maps of the values."""
     figure, names, values = plots.figure(10.0, 5.6), list(curves(settings)), tables["values"]
     above, below = cast(np.ndarray, figure.subfigures(2, 1, height_ratios=[1.25, 1]))
     curve_panel, mean_panel = above.subplots(1, 2)
@@ -136,7 +136,7 @@ def draw(settings: AnyDepletion, tables: Tables) -> Figure:
 
 
 def _draw_values(figure: SubFigure, ax: Axes, values: Float[np.ndarray, " states"], title: str) -> None:
-    """A map of the values. Its colours run from the least to the largest, because curves differ more than cells do."""
+    """Draws a map of the values. Each map has its own colour range, because curves differ more than cells do."""
     world = four_rooms()
     image = heat_map(ax, world.map, values, values.max(), title, numbers=False, smallest=values.min())
     for site in world.sites:
@@ -152,7 +152,7 @@ def _draw_curves(ax: Axes, table: pd.DataFrame, shades: Mapping[str, str], names
 
 
 def agrees_with_brute_force(settings: AnyDepletion, tables: Tables) -> Finding:
-    """Compares both columns of values, up to what the steps that were left out could add."""
+    """Tests that both columns of values agree, up to what the steps that were left out could add."""
     world, _ = _world(settings)
     values = tables["values"]
     difference = float((values["value"] - values["step_by_step"]).abs().max())
@@ -170,7 +170,7 @@ def agrees_with_brute_force(settings: AnyDepletion, tables: Tables) -> Finding:
 
 
 def one_solve(settings: AnyDepletion, tables: Tables) -> Finding:
-    """Tests whether the curves share the solved arrays: not equal ones, but the same objects."""
+    """Tests whether the curves share the solved arrays as identical objects, not only as equal numbers."""
     world, kernel = _world(settings)
     several = list(curves(settings).values())
     solved = representation(kernel, several[0], discount=world.discount, sites=world.sites)
@@ -181,12 +181,12 @@ def one_solve(settings: AnyDepletion, tables: Tables) -> Finding:
 
 
 def _solved_arrays(phi: Representation) -> dict[str, int]:
-    """The identity of every array that a representation holds, by name, but for the sites, which nobody solves for."""
+    """Returns the `id` of every array of a representation by name, except the sites, which are not solved for."""
     return {name: id(value) for name, value in vars(phi).items() if isinstance(value, np.ndarray) and name != "sites"}
 
 
 def slower_is_worth_more(settings: AnyDepletion, tables: Tables) -> Finding:
-    """Compares the values of every pair of curves of which one lies above the other."""
+    """Tests that if one curve lies above another, its values are larger in every cell."""
     visits = np.arange(COMPARED_VISITS)
     values = tables["values"].pivot_table(index="state", columns="curve", values="value")
     pairs, least = [], np.inf

@@ -1,4 +1,4 @@
-"""The paper's first figure: what a site pays, against how often it was visited before, for several λ."""
+"""The paper's first figure: what a site pays against the number of earlier visits, for several λ."""
 
 from dataclasses import dataclass
 
@@ -14,7 +14,7 @@ from wane.experiments.contract import Claim, Experiment, Finding, Settings, Tabl
 
 @dataclass(frozen=True)
 class DiminishingSettings(Settings):
-    """What can be chosen."""
+    """Settings of diminishing."""
 
     lambdas: Lambdas = (0.0, 0.25, 0.5, 0.75, 1.0)
     """the fractions of a reward that a visit leaves"""
@@ -23,7 +23,7 @@ class DiminishingSettings(Settings):
 
 
 def fixed(settings: DiminishingSettings) -> Tables:
-    """What each visit pays, for every λ."""
+    """Returns what each visit pays, for every λ."""
     visits = np.arange(settings.visits + 1)
     worth = Geometric(np.array(settings.lambdas)[:, None]).worth(visits)
     index = pd.MultiIndex.from_product([settings.lambdas, visits], names=["lam", "earlier_visits"])
@@ -31,7 +31,7 @@ def fixed(settings: DiminishingSettings) -> Tables:
 
 
 def draw(settings: DiminishingSettings, tables: Tables) -> Figure:
-    """One curve for each λ."""
+    """Draws one curve for each λ."""
     figure = plots.figure(5.0, 3.4)
     ax = plots.tidy(figure.subplots(), "Diminishing rewards", "earlier visits n", "reward λⁿ (r̄ = 1)")
     for lam, rows in tables["rewards"].groupby("lam"):
@@ -41,7 +41,7 @@ def draw(settings: DiminishingSettings, tables: Tables) -> Figure:
 
 
 def falls_by_lambda(settings: DiminishingSettings, tables: Tables) -> Finding:
-    """Compares every visit with λ times the visit before it."""
+    """Tests that every visit pays λ times what the previous visit paid."""
     rewards = tables["rewards"].pivot_table(index="earlier_visits", columns="lam", values="reward")
     previous, following = rewards.iloc[:-1].to_numpy(), rewards.iloc[1:].to_numpy()
     deviation = float(np.abs(following - previous * rewards.columns.to_numpy()).max())

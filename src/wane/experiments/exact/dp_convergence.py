@@ -1,10 +1,10 @@
 """Dynamic programming for the λR on FourRooms, with and without slip (the paper's figure F.3): lower λ is faster.
 
 From Φ⁰ = (1 − λ) I the paper applies its operator G_λ until the Bellman error max |Φᵏ⁺¹ − Φᵏ| is small. In the long run
-a sweep shrinks the error of a column by the spectral radius of γ D P (or less), where D is λ in the row of the site
-and 1 elsewhere. A deterministic walk ends in one site and meets no other site again. Its radius is λγ, and for λ = 0
-the answer is exact after as many sweeps as the longest way has steps. With slip the agent can be away from a site for
-very long. Then the radius is close to γ for every λ, and a low λ has a head start but hardly a better rate.
+a sweep multiplies the error of a column by the spectral radius of γ D P (or less), where D is λ in the row of the site
+and 1 elsewhere. A deterministic walk ends in one site and returns to no other site. Its radius is λγ, and for λ = 0 the
+answer is exact after as many sweeps as the longest path has steps. With slip the agent can be away from a site for very
+long. Then the radius is close to γ for every λ, and a low λ has a head start but hardly a better rate.
 """
 
 from dataclasses import dataclass
@@ -20,12 +20,12 @@ from wane.experiments.contract import Claim, Experiment, Finding, NotTested, Set
 from wane.worlds.catalog import four_rooms
 
 RUN = ["slip", "policy", "lam"]
-"""The columns that tell one run of dynamic programming from another."""
+"""The columns that identify a run of dynamic programming."""
 
 
 @dataclass(frozen=True)
 class DPConvergence(Settings):
-    """What can be chosen."""
+    """Settings of dp-convergence."""
 
     lambdas: Lambdas = (0.0, 0.5, 1.0)
     """the λ's whose representations are computed"""
@@ -44,7 +44,7 @@ class DPConvergence(Settings):
 
 
 def fixed(settings: DPConvergence) -> Tables:
-    """The Bellman error after every sweep, for both worlds, all policies and all λ's."""
+    """Returns the Bellman error after every sweep, for both worlds, all policies and all λ's."""
     parts = []
     for slip in (0.0, settings.slip):
         world = four_rooms(slip=slip)
@@ -58,15 +58,15 @@ def fixed(settings: DPConvergence) -> Tables:
 
 
 def sweeps(errors: pd.DataFrame, tolerance: float) -> pd.DataFrame:
-    """Sweeps until the Bellman error is at most the tolerance: worlds and policies down, λ's across."""
+    """Returns the sweeps until the Bellman error reaches the tolerance: rows are worlds and policies, columns λ's."""
     enough = errors[errors["error"] <= tolerance]
     return enough.pivot_table(index=["slip", "policy"], columns="lam", values="sweep", aggfunc="min").astype(int)
 
 
 def late_factor(errors: pd.DataFrame) -> pd.DataFrame:
-    """The factor by which a sweep shrinks the error, on average over the second half of the sweeps.
+    """Returns the factor by which a sweep multiplies the error, on average over the second half of the sweeps.
 
-    It is 0 where the error vanishes. Worlds and policies go down, λ's across. Raises NotTested if a run is too short.
+    It is 0 where the error vanishes. Rows are worlds and policies, columns λ's. Raises NotTested if a run is too short.
     """
 
     def factor(run: pd.DataFrame) -> float:
@@ -83,14 +83,14 @@ def late_factor(errors: pd.DataFrame) -> pd.DataFrame:
 
 
 def draw(settings: DPConvergence, tables: Tables) -> Figure:
-    """The Bellman error against sweeps, one panel for each world."""
+    """Draws the Bellman error against sweeps, with one panel for each world."""
     figure = plots.figure()
     panels = figure.subplots(1, 2, sharex=True, sharey=True)
     for ax, (slip, rows) in zip(panels, tables["bellman_errors"].groupby("slip"), strict=True):
         plots.tidy(ax, slip_name(slip), "sweeps")
         for (lam, policy), run in rows.groupby(["lam", "policy"]):
             label = f"λ = {lam:g}" if policy == 0 else None
-            errors = run["error"].clip(lower=settings.until / 10)  # an exact answer leaves the picture at the bottom
+            errors = run["error"].clip(lower=settings.until / 10)  # an error of 0 leaves the panel at the bottom
             ax.plot(run["sweep"], errors, color=plots.colour(lam), lw=1.3, label=label)
         ax.axhline(settings.tolerance, color=plots.GREY, lw=0.8, ls=":")
         ax.set(xscale="log", yscale="log", ylim=(settings.until / 2, max(2.0, 2 * settings.tolerance)))
@@ -101,7 +101,7 @@ def draw(settings: DPConvergence, tables: Tables) -> Figure:
 
 
 def fewer_sweeps(settings: DPConvergence, tables: Tables) -> Finding:
-    """Compares the sweeps of each λ with those of the next larger one."""
+    """Tests that each λ needs fewer sweeps than the next larger λ."""
     if len(settings.lambdas) < 2:
         raise NotTested(f"lambdas = {settings.lambdas} leaves nothing to compare: give two or more")
     counts = sweeps(tables["bellman_errors"], settings.tolerance)
@@ -117,7 +117,7 @@ def _list_counts(rows: pd.DataFrame) -> str:
 
 
 def contracts(settings: DPConvergence, tables: Tables) -> Finding:
-    """Compares the error of every sweep with that of the sweep before it."""
+    """Tests that the error of every sweep is at most γ times the error of the sweep before it."""
     ordered = tables["bellman_errors"].sort_values([*RUN, "sweep"])
     previous = ordered.groupby(RUN)["error"].shift()
     if previous.isna().all():
@@ -129,7 +129,7 @@ def contracts(settings: DPConvergence, tables: Tables) -> Finding:
 
 
 def same_rate_with_slip(settings: DPConvergence, tables: Tables) -> Finding:
-    """Compares the factor of late sweeps with γ."""
+    """Tests that with slip the factor of late sweeps is within 1 % of γ for every λ."""
     if min(settings.lambdas) == 1:
         raise NotTested("λ = 1 is the only λ, and the claim is about a lower one: add it to the lambdas")
     errors = tables["bellman_errors"]

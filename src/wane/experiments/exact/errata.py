@@ -1,8 +1,8 @@
 """Statements of the paper that do not hold as printed, each with a case that refutes it, and their corrections.
 
-The cases are those of `wane.exact.counterexamples`, computed anew. A violation is the amount by which the left side of
+The cases of `wane.exact.counterexamples` are computed again here. A violation is the amount by which the left side of
 an inequality exceeds the right side, or the distance between the two sides of an equation. The paper claims a strict
-inequality for subadditivity, and equality occurs; there the violation is the share of states with equality.
+inequality for subadditivity, but equality occurs; there the violation is the share of states with equality.
 """
 
 from dataclasses import dataclass
@@ -36,22 +36,22 @@ STATEMENTS = {
 }
 """What is wrong and what is right, by the name of the counterexample."""
 PLACE, STATEMENT, AMOUNT = 0.1, 2.8, 9.9
-"""Where the columns of the figure's table begin (the last one ends), in inches."""
+"""The left edges of the first two columns of the figure's table, and the right edge of the last, in inches."""
 
 
 @dataclass(frozen=True)
 class Errata(Settings):
-    """There is nothing to choose."""
+    """Settings of errata, which has none."""
 
 
 def fixed(settings: Errata) -> Tables:
-    """Every counterexample, computed anew."""
+    """Computes every counterexample."""
     cases = [(find.__name__, *find()) for find in counterexamples.ALL]
     return {"errata": pd.DataFrame(cases, columns=["name", *counterexamples.Counterexample._fields])}
 
 
 def draw(settings: Errata, tables: Tables) -> Figure:
-    """A table of the statements as printed and corrected. Each has units of its own, so nothing is drawn to scale."""
+    """Draws a table of the statements as printed and corrected. Their units differ, so nothing is drawn to scale."""
     table = tables["errata"]
     figure = plots.figure(10.0, 0.9 + 0.52 * len(table))
     ax = figure.subplots()
@@ -77,7 +77,7 @@ def draw(settings: Errata, tables: Tables) -> Figure:
 
 
 def _draw_statement(ax: Axes, height: float, text: str, amount: str, holds: bool = False) -> None:
-    """One line of the table: a sign, a statement and by how much it is violated."""
+    """Draws one line of the table: a sign, a statement, and the amount by which it is violated."""
     sign, shade = ("✓", plots.OTHERS[3]) if holds else ("✗", plots.OTHERS[2])
     ax.text(STATEMENT - 0.25, height, sign, va="top", color=shade, weight="bold", fontsize="small")
     ax.text(STATEMENT, height, text, va="top", fontsize="small")
@@ -85,7 +85,7 @@ def _draw_statement(ax: Axes, height: float, text: str, amount: str, holds: bool
 
 
 def refuted(name: str, settings: Errata, tables: Tables) -> Finding:
-    """Tests that the printed form of a statement is violated in its case, and the corrected form is not."""
+    """Tests that the counterexample violates the printed form of a statement, and not the corrected form."""
     table = tables["errata"]
     case = table[table["name"] == name].iloc[0]
     printed, corrected = float(case["violation"]), float(case["corrected_violation"])

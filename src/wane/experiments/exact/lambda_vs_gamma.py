@@ -1,4 +1,4 @@
-"""λ against γ (the paper's appendix K): does a λ below 1 pay for a higher discount factor?
+"""λ against γ (the paper's appendix K): does a λ below 1 make up for the cost of a higher discount factor?
 
 The paper sees dynamic programming converge faster for lower λ, and expects that with λ < 1 a higher γ, which looks
 farther ahead, converges at a similar or better rate. In the long run a sweep multiplies the error by γ times the
@@ -6,15 +6,15 @@ spectral radius of D P (D is λ in the row of the site, 1 elsewhere), and after 
 
     γ^k / (1 − λγ),
 
-the corrected bound: λ stands in the constant, γ in the rate. So the expectation should come true
+the corrected bound: λ affects the constant, γ the rate. So the expectation should hold
 
-- where the agent can only come to a site by coming back at once, as in a deterministic walk that ends there: the rate
-  is λγ;
+- where the agent can return to a site only at the next step, as in a deterministic walk that ends there: the rate is
+  λγ;
 - at a coarse tolerance, because the constant is smaller.
 
-It should fail at a fine tolerance wherever there are long ways around a site, as with slip. Sweeps are counted by the
-Bellman error, as in the paper, and also by the true error max |Φᵏ − Φ_λ|: the higher γ is, the larger is the true error
-behind a Bellman error of the same size.
+It should fail at a fine tolerance wherever returns to a site can take long, as with slip. Sweeps are counted by the
+Bellman error, as in the paper, and also by the true error max |Φᵏ − Φ_λ|: for the same Bellman error, the true error is
+larger if γ is higher.
 """
 
 from dataclasses import dataclass
@@ -38,19 +38,19 @@ from wane.worlds.catalog import four_rooms
 Errors = Float[np.ndarray, "sweeps lams"]
 
 BelowOne = Annotated[float, Range(0, 0.9999, "a discount", above=True)]
-"""A discount with which iterations end soon."""
+"""A discount for which iterations end soon."""
 
 
 @dataclass(frozen=True)
 class LambdaVsGamma(Settings):
-    """What can be chosen."""
+    """Settings of lambda-vs-gamma."""
 
     discounts: Annotated[tuple[BelowOne, ...], DISTINCT] = (0.9, 0.95, 0.97, 0.99)
     """the γ's that are compared"""
     lambdas: Lambdas = (0.0, 0.25, 0.5, 0.75, 1.0)
     """the λ's that are compared"""
     near: tuple[BelowOne, Lambda] = (0.97, 1.0)
-    """γ and λ of the agent to beat, of those above"""
+    """γ and λ of the agent to beat, from the values above"""
     far: tuple[BelowOne, Lambda] = (0.99, 0.5)
     """γ and λ of an agent that looks farther ahead"""
     slip: Slip = 0.2
@@ -70,7 +70,7 @@ class LambdaVsGamma(Settings):
 
 
 def fixed(settings: LambdaVsGamma) -> Tables:
-    """What every γ and λ needs (`runs`), and the errors of the near and the far agent, sweep by sweep (`errors`)."""
+    """Returns sweeps and rates by γ and λ (`runs`), and the errors of the near and far agent by sweep (`errors`)."""
     runs, errors = {}, {}
     for slip in (0.0, settings.slip):
         world = four_rooms(slip=slip)
@@ -86,7 +86,7 @@ def fixed(settings: LambdaVsGamma) -> Tables:
 
 
 def _run(settings: LambdaVsGamma, kernel: sparse.csr_array, discount: float) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """One row for every λ, and the true errors by sweep of the λ's that are drawn."""
+    """Returns one row for every λ, and the true errors by sweep for the λ's that are drawn."""
     lams = np.array(settings.lambdas)
     phi = np.asarray(representation(kernel, Geometric(lams[:, None]), discount=discount).matrix)
     bellman, true = iteration_errors(kernel, phi, lams, discount, settings.fine)
@@ -103,7 +103,7 @@ def _run(settings: LambdaVsGamma, kernel: sparse.csr_array, discount: float) -> 
     drawn = [i for i, lam in enumerate(lams) if (discount, lam) in (settings.near, settings.far)]
     sweep = np.tile(np.arange(1, len(true) + 1), len(drawn))
     curves = pd.DataFrame({"lam": np.repeat(lams[drawn], len(true)), "sweep": sweep, "error": true[:, drawn].T.ravel()})
-    # Below the fine tolerance nothing is drawn; the first sweep is kept so that no curve is empty.
+    # Errors below a tenth of the fine tolerance are dropped; the first sweep is kept so that no curve is empty.
     return pd.DataFrame(run), curves[(curves["error"] > settings.fine / 10) | (curves["sweep"] == 1)]
 
 
@@ -114,7 +114,7 @@ def iteration_errors(
     discount: float,
     until: float,
 ) -> tuple[Errors, Errors]:
-    """The Bellman errors and the true errors of dynamic programming after each sweep, for all λ's side by side.
+    """Returns the Bellman errors and the true errors of dynamic programming after each sweep, with a column for each λ.
 
     Sweeps go on until both are at most `until`. G_λ is affine, so a sweep turns the error E = Φ_λ − Φᵏ into γ D P E,
     and the Bellman error is the difference of the two. G_λ is also monotone and starts below Φ_λ, so E ≥ 0 and neither
@@ -134,12 +134,12 @@ def iteration_errors(
 
 
 def sweeps_until(errors: Errors, tolerance: float) -> Int[np.ndarray, " lams"]:
-    """Sweeps until each column is at most the tolerance."""
+    """Returns the number of sweeps until each column is at most the tolerance."""
     return (errors <= tolerance).argmax(0) + 1
 
 
 def late_factor(errors: Errors, until: float) -> Float[np.ndarray, " lams"]:
-    """The factor by which a sweep shrinks the error, on average over the second half of the sweeps to `until`.
+    """Returns the mean factor by which a sweep multiplies the error, over the second half of the sweeps to `until`.
 
     It is 0 where the error vanishes, and NaN where a single sweep suffices.
     """
@@ -151,12 +151,12 @@ def late_factor(errors: Errors, until: float) -> Float[np.ndarray, " lams"]:
 
 
 def mean_over_policies(tables: Tables, column: str) -> pd.DataFrame:
-    """A column of the runs, averaged over the policies: slip and γ down, λ across."""
+    """Returns a column of the runs, averaged over the policies: rows are slip and γ, columns λ."""
     return tables["runs"].pivot_table(index=["slip", "discount"], columns="lam", values=column, dropna=False)
 
 
 def draw(settings: LambdaVsGamma, tables: Tables) -> Figure:
-    """Sweeps against the horizon in both worlds, and the errors of the two agents in the noisy one."""
+    """Draws sweeps against the horizon in both worlds, and the errors of the two agents in the noisy world."""
     figure = plots.figure(10.0, 3.6)
     panels = figure.subplots(1, 3)
     counts = mean_over_policies(tables, "fine_sweeps")
@@ -196,7 +196,7 @@ def _draw_sweeps(ax: Axes, counts: pd.DataFrame, title: str) -> None:
 
 
 def lower_is_faster(settings: LambdaVsGamma, tables: Tables) -> Finding:
-    """Compares the sweeps of each λ with those of the next larger one, at every γ."""
+    """Tests that each λ needs no more sweeps than the next larger λ, at every γ."""
     if len(settings.lambdas) < 2:
         raise NotTested(f"lambdas = {settings.lambdas} leaves nothing to compare: give two or more")
     coarse, fine = (mean_over_policies(tables, f"{name}_sweeps") for name in ("coarse", "fine"))
@@ -212,7 +212,7 @@ def lower_is_faster(settings: LambdaVsGamma, tables: Tables) -> Finding:
 
 
 def _pair(settings: LambdaVsGamma, tables: Tables, column: str) -> dict[float, tuple[float, float]]:
-    """A column of the runs for the far and for the near agent, by slip. Raises NotTested unless far has a higher γ."""
+    """Returns a column of the runs for the far and near agent, by slip. Raises NotTested unless far has a higher γ."""
     found = mean_over_policies(tables, column)
     (far_discount, far_lam), (near_discount, near_lam) = settings.far, settings.near
     if far_discount <= near_discount:
@@ -239,7 +239,7 @@ def _compare(settings: LambdaVsGamma, tables: Tables, column: str, what: str, fo
 
 
 def higher_discount_coarse(settings: LambdaVsGamma, tables: Tables) -> Finding:
-    """Counts sweeps to the paper's tolerance, by the Bellman error and by the true error."""
+    """Tests that the far agent needs no more sweeps to the paper's tolerance, by the Bellman and the true error."""
     bellman = _compare(settings, tables, "bellman_sweeps", f"sweeps to a Bellman error of {settings.coarse:g}")
     true = _compare(settings, tables, "coarse_sweeps", f"to a true error of {settings.coarse:g}")
     worse = max(bellman.estimate, true.estimate)
@@ -247,17 +247,17 @@ def higher_discount_coarse(settings: LambdaVsGamma, tables: Tables) -> Finding:
 
 
 def higher_discount_fine(settings: LambdaVsGamma, tables: Tables) -> Finding:
-    """Counts sweeps to a fine tolerance, by the true error."""
+    """Tests that the far agent needs no more sweeps to a fine tolerance, by the true error."""
     return _compare(settings, tables, "fine_sweeps", f"sweeps to a true error of {settings.fine:g}")
 
 
 def higher_discount_rate(settings: LambdaVsGamma, tables: Tables) -> Finding:
-    """Compares the factors of late sweeps."""
+    """Tests that late sweeps of the far agent shrink the error at least as fast as those of the near agent."""
     return _compare(settings, tables, "late_factor", "what a late sweep leaves of the error", ".4f")
 
 
 def sees_farther(settings: LambdaVsGamma, tables: Tables) -> Finding:
-    """Compares what discounting leaves of a first visit."""
+    """Tests that discounting leaves more of a first visit for the far agent than for the near one."""
     first_visit, all_visits = _pair(settings, tables, "first_visit"), _pair(settings, tables, "all_visits")
     detail = "; ".join(
         f"{slip_name(slip)}: a first visit keeps {first_visit[slip][0]:.2f} against {first_visit[slip][1]:.2f} of a "

@@ -35,7 +35,7 @@ from wane.worlds.catalog import grid_6x6
 
 ROUNDING = 1e-9
 SMALLEST_DISTANCE = 1e-8
-"""Distances below this one are mostly rounding: their ratio tells nothing."""
+"""Distances below this number are mostly rounding errors, so their ratios are meaningless."""
 
 Matrix = Float[np.ndarray, "states states"]
 Matrices = Float[np.ndarray, "visits states states"]
@@ -43,27 +43,27 @@ Matrices = Float[np.ndarray, "visits states states"]
 
 @dataclass(frozen=True)
 class NOccupancy(Settings):
-    """What can be chosen."""
+    """Settings of n-occupancy."""
 
     most: Annotated[int, Range(2, 1000)] = 12
     """the largest N"""
     maps: Annotated[tuple[Annotated[int, Range(1, 1000)], ...], DISTINCT] = (1, 3)
-    """N's that are drawn as maps, beside the SR"""
+    """N's that are drawn as maps, next to the SR"""
 
     def rules(self) -> None:
-        """Raises SettingError if a map is to be drawn that is not computed."""
+        """Raises SettingError if a map is to be drawn for an N that is not computed."""
         super().rules()
         self.require(max(self.maps) <= self.most, "maps", f"numbers of at most {self.most} are needed, as most is")
 
 
 def kernel() -> Matrix:
-    """The transitions of the paper's policy on its grid."""
+    """Returns the transitions of the paper's policy on its grid."""
     grid = grid_6x6()
     return sparse.csr_array(grid.mdp.under(grid.policies[0])).toarray()
 
 
 def fixed(settings: NOccupancy) -> Tables:
-    """Φ of all N from one solve (`first_visits`), and the FR and the SR from solves of their own (`limits`)."""
+    """Returns Φ of all N from one solve (`first_visits`), and the FR and the SR from separate solves (`limits`)."""
     discount = grid_6x6().discount
     counts = np.arange(1, settings.most + 1)
     solved = n_occupancy_representation(kernel(), 1, discount=discount)
@@ -79,14 +79,14 @@ def fixed(settings: NOccupancy) -> Tables:
 
 
 def _rows(name: str, labels: Sequence[int | str], phis: Sequence[Matrix] | Matrices) -> pd.DataFrame:
-    """The entries of several matrices, one row each; a column of the given name tells the matrices apart."""
+    """Returns a table with a row for each entry of several matrices; column `name` holds the matrix labels."""
     states = range(len(phis[0]))
     index = pd.MultiIndex.from_product([labels, states, states], names=[name, "state", "site"])
     return pd.DataFrame({"phi": np.ravel(phis)}, index=index).reset_index()
 
 
 def representations(tables: Tables) -> tuple[Matrix, Matrices, Matrix]:
-    """The FR, Φ for N = 1, 2, …, and the SR."""
+    """Returns the FR, Φ for N = 1, 2, …, and the SR."""
     limits = tables["limits"]
     (first_occupancy,), (successor,) = (_matrices(limits[limits["kind"] == kind]) for kind in ("FR", "SR"))
     return first_occupancy, _matrices(tables["first_visits"]), successor
@@ -99,7 +99,7 @@ def _matrices(rows: pd.DataFrame) -> Matrices:
 
 
 def draw(settings: NOccupancy, tables: Tables) -> Figure:
-    """Maps of some N and of the SR, and one entry of Φ against N."""
+    """Draws maps of some N and of the SR, and one entry of Φ against N."""
     grid, count = grid_6x6(), len(settings.maps)
     figure, start = plots.figure(2.5 * (count + 2), 3.0), grid.map.find("S")
     panels = figure.subplots(1, count + 2, width_ratios=[1] * (count + 1) + [1.3])
@@ -119,7 +119,7 @@ def draw(settings: NOccupancy, tables: Tables) -> Figure:
 
 
 def _draw_cell(ax: Axes, phi: Float[np.ndarray, " visits"], limits: dict[str, float]) -> None:
-    """One entry of Φ against N, between its limits."""
+    """Draws one entry of Φ against N, between its limits."""
     plots.tidy(ax, "the cell s' of the loop", "visits counted, N", "Φ(S, s')")
     ax.plot(np.arange(1, len(phi) + 1), phi, "o-", ms=4, color=plots.colour(0.5), label="first N visits")
     for name, lam in (("SR", 1.0), ("FR", 0.0)):
@@ -129,7 +129,7 @@ def _draw_cell(ax: Axes, phi: Float[np.ndarray, " visits"], limits: dict[str, fl
 
 
 def one_is_first_occupancy(settings: NOccupancy, tables: Tables) -> Finding:
-    """Compares N = 1 with the FR."""
+    """Tests that Φ for N = 1 equals the FR."""
     first_occupancy, phis, _ = representations(tables)
     difference = float(np.abs(phis[0] - first_occupancy).max())
     return Finding(difference < ROUNDING, difference, None, f"largest difference {difference:.1e}")
@@ -147,7 +147,7 @@ def between(settings: NOccupancy, tables: Tables) -> Finding:
 
 
 def tends_to_successor(settings: NOccupancy, tables: Tables) -> Finding:
-    """Compares the ratios of successive distances from the SR with R, as far as they are above rounding."""
+    """Tests that ratios of successive distances from the SR equal R, for distances above rounding errors."""
     _, phis, successor = representations(tables)
     distances = np.abs(successor - phis).max((1, 2))
     return_chance = float(np.max(1 - 1 / np.diag(successor)))
@@ -161,7 +161,7 @@ def tends_to_successor(settings: NOccupancy, tables: Tables) -> Finding:
 
 
 def recursion(settings: NOccupancy, tables: Tables) -> Finding:
-    """Puts Φ into both sides of the paper's recursion."""
+    """Tests that Φ satisfies the paper's recursion."""
     _, phis, _ = representations(tables)
     one_less = np.concatenate([np.zeros_like(phis[:1]), phis[:-1]])
     visited, discount = np.eye(phis.shape[1]), grid_6x6().discount

@@ -1,11 +1,11 @@
 """The λ operator on sets (section 4.1): a patch that wears off as a whole, and why it is not a measure.
 
-A patch X is visited whenever any of its states is, and each visit leaves λ of what all of it pays:
+A patch X is visited whenever any of its states is, and each visit leaves λ of the reward of the whole patch:
 
     Φ(s, X) = 1_X(s) (1 + λγ E Φ(s', X)) + γ (1 − 1_X(s)) E Φ(s', X)
 
-Two rooms of FourRooms are patches, the policy is a random walk. Splitting a patch into two that wear off apart is worth
-more, so Φ(s, A ∪ B) ≤ Φ(s, A) + Φ(s, B), with equality for λ = 1, where Φ is a measure.
+Two rooms of FourRooms are patches, and the policy is a random walk. Two patches that wear off separately are worth more
+than their union, so Φ(s, A ∪ B) ≤ Φ(s, A) + Φ(s, B), with equality for λ = 1, where Φ is a measure.
 
 | table | a row for each | columns |
 | --- | --- | --- |
@@ -55,7 +55,7 @@ class PatchOperator(Settings):
 
     @property
     def patches(self) -> dict[str, Int[np.ndarray, " members"]]:
-        """The two upper rooms, both together, and one state of the first of them."""
+        """The two upper rooms, their union, and one state of the first room."""
         rows, columns = self.world.map.cells.T
         middle_row, middle_column = (size // 2 for size in self.world.map.shape)
         a = np.flatnonzero((rows < middle_row) & (columns < middle_column))
@@ -70,7 +70,7 @@ class PatchOperator(Settings):
 
 
 def fixed(settings: PatchOperator) -> Tables:
-    """Φ of every patch from every state, for every λ."""
+    """Returns Φ of every patch from every state, for every λ."""
     tables, states = [], np.arange(settings.world.n_states)
     kernel, patches, discount = settings.kernel, list(settings.patches.values()), settings.world.discount
     for lam in sorted({*settings.lambdas, settings.shown}):
@@ -80,7 +80,7 @@ def fixed(settings: PatchOperator) -> Tables:
 
 
 def draw(settings: PatchOperator, tables: Tables) -> Figure:
-    """Maps of Φ for both patches, their union and what splitting it adds; and means over all starts against λ."""
+    """Draws maps of Φ for both patches, their union and what splitting adds, and means over all starts against λ."""
     figure = plots.figure(13.0, 6.4)
     grid = figure.add_gridspec(2, 3)
     rows = select(tables["patches"], lam=settings.shown).sort_values("state")
@@ -110,14 +110,14 @@ def draw(settings: PatchOperator, tables: Tables) -> Figure:
 
 
 def _outline(ax: Any, settings: PatchOperator) -> None:
-    """Marks the states of the two patches, A by dots and B by crosses."""
+    """Marks the states of the two patches: A with dots, B with crosses."""
     for name, marker in (("a", "."), ("b", "x")):
         rows, columns = settings.world.map.cells[settings.patches[name]].T
         ax.plot(columns, rows, marker, ms=4, mew=1, color="white", alpha=0.8)
 
 
 def is_subadditive(settings: PatchOperator, tables: Tables) -> Finding:
-    """Tests that Φ of the union is at most the sum, for every λ and state, and less where λ < 1."""
+    """Tests that Φ(A ∪ B) ≤ Φ(A) + Φ(B) for every λ and state, and that the inequality is strict for λ < 1."""
     slack = _slack(tables)
     below = slack[slack.index < 1]
     strict = bool((below > ROUNDING).all().all()) if len(below) else True
@@ -126,7 +126,7 @@ def is_subadditive(settings: PatchOperator, tables: Tables) -> Finding:
 
 
 def is_a_measure_at_one(settings: PatchOperator, tables: Tables) -> Finding:
-    """Tests that the sum is exact for λ = 1."""
+    """Tests that Φ(A ∪ B) = Φ(A) + Φ(B) for λ = 1."""
     slack = _slack(tables)
     if 1.0 not in slack.index:
         raise NotTested("No patch has λ = 1: add 1 to lambdas.")
@@ -135,7 +135,7 @@ def is_a_measure_at_one(settings: PatchOperator, tables: Tables) -> Finding:
 
 
 def _slack(tables: Tables) -> pd.DataFrame:
-    """Φ(A) + Φ(B) − Φ(A ∪ B), (λ, states)."""
+    """Returns Φ(A) + Φ(B) − Φ(A ∪ B), with the axes (λ, states)."""
     table = tables["patches"]
     found = table.assign(slack=table["a"] + table["b"] - table["both"])
     return found.pivot_table(index="lam", columns="state", values="slack")
@@ -154,7 +154,7 @@ def satisfies_its_recursion(settings: PatchOperator, tables: Tables) -> Finding:
 
 
 def one_state_is_the_representation(settings: PatchOperator, tables: Tables) -> Finding:
-    """Tests that a patch of one state has that state's column of the λR."""
+    """Tests that Φ of a patch of one state is that state's column of the λR."""
     state, largest = int(settings.patches["first"][0]), 0.0
     for lam, rows in tables["patches"].groupby("lam"):
         phi = lambda_representation(settings.kernel, float(str(lam)), discount=settings.world.discount).matrix

@@ -1,13 +1,13 @@
-"""Three ways for a reward to grow back (the paper's figure J.1): what a site pays, visited at t = 2 and t = 5.
+"""Three ways for a reward to grow back (the paper's figure J.1): what a site pays if it is visited at t = 2 and t = 5.
 
     time elapsed         λ^(n / m)                               n visits, the last of them m steps ago
     eligibility trace    1 − (1 − λ_d) Σ_{j < t} λ_r^(t − j)     over the visits j
     total time           λ_d^n λ_r^(n − t)
 
 The paper's representations of the second and third scheme belong to other rewards than these. Ω also sums the visit at
-t itself, so that already the first visit pays λ_d. P has λ_r^(t − n), which shrinks while the agent is away. Both forms
-are drawn. The paper gives no values. Here the exact representation of each scheme is compared with brute force: the sum
-over every path of a short random walk.
+t itself, so that even the first visit pays only λ_d. P has λ_r^(t − n), which shrinks while the agent is away. Both
+forms are drawn. The paper gives no values. Here the exact representation of each scheme is compared with brute force:
+the sum over every path of a short random walk.
 """
 
 from collections.abc import Sequence
@@ -34,14 +34,14 @@ SCHEMES = ELAPSED, TRACE, TOTAL = ("time elapsed", "eligibility trace", "total t
 REWARD, REPRESENTATION = "reward", "representation"
 
 SITE = 1
-"""The second cell of the corridor."""
+"""The site: the second cell of the corridor."""
 LARGEST = 690.0
-"""The logarithm of the largest numbers."""
+"""The natural logarithm of the largest reward that is allowed, below the limit of double precision."""
 
 
 @dataclass(frozen=True)
 class Replenishing(Settings):
-    """What can be chosen."""
+    """Settings of replenishing."""
 
     visits: tuple[Annotated[int, Range(0, 10_000)], ...] = (2, 5)
     """steps at which the site is visited"""
@@ -59,7 +59,7 @@ class Replenishing(Settings):
     """steps of these paths: 2²² paths can be walked, but not many more"""
 
     def rules(self) -> None:
-        """Raises SettingError unless visits rise and come before the last step, and the total-time reward is finite."""
+        """Raises SettingError unless visits rise and end before the last step, and the total-time reward is finite."""
         super().rules()
         rising = sorted(set(self.visits)) == list(self.visits)
         self.require(rising, "visits", "rising numbers are needed, each given once")
@@ -76,7 +76,7 @@ class Replenishing(Settings):
 
 
 def schemes(settings: Replenishing) -> dict[tuple[str, str], Depletion]:
-    """The depletions, by scheme and form. Raises ValueError if a parameter is out of its range."""
+    """Returns the depletions by scheme and form. Raises ValueError if a parameter is out of its range."""
     made: dict[tuple[str, str], Depletion] = {(ELAPSED, REWARD): TimeElapsed(settings.lam)}
     for form in (REWARD, REPRESENTATION):
         made[TRACE, form] = EligibilityTrace(*settings.trace, form=form)
@@ -85,7 +85,7 @@ def schemes(settings: Replenishing) -> dict[tuple[str, str], Depletion]:
 
 
 def fixed(settings: Replenishing) -> Tables:
-    """What a visit pays at every step (`rewards`), and the value of every state of the walk (`values`)."""
+    """Returns what a visit pays at every step (`rewards`), and the value of every state of the walk (`values`)."""
     rewards, values = {}, {}
     steps = np.arange(settings.steps + 1)
     for (scheme, form), depletion in schemes(settings).items():
@@ -99,7 +99,7 @@ def fixed(settings: Replenishing) -> Tables:
 
 
 def rewards_along(depletion: Depletion, visits: Sequence[int], steps: int) -> Float[np.ndarray, " moments"]:
-    """What a visit would pay at each step, when the site is visited at some of them."""
+    """Returns what a visit would pay at each step, if the site is visited at the steps in `visits`."""
     memory, worth = depletion.initial(), []
     for t in range(steps + 1):
         worth.append(float(depletion.worth(memory)))
@@ -108,7 +108,7 @@ def rewards_along(depletion: Depletion, visits: Sequence[int], steps: int) -> Fl
 
 
 def formula(settings: Replenishing, scheme: str, form: str, t: int) -> float:
-    """The paper's expressions, as they are printed."""
+    """Returns the reward at step t by the paper's printed formula."""
     earlier = [j for j in settings.visits if j < t]
     n = len(earlier)
     if scheme == ELAPSED:
@@ -122,20 +122,20 @@ def formula(settings: Replenishing, scheme: str, form: str, t: int) -> float:
 
 
 def exact_values(settings: Replenishing, depletion: Depletion) -> Float[np.ndarray, " states"]:
-    """Φ(s, site) from every state of the walk. Raises ValueError if it is infinite."""
+    """Returns Φ(s, site) from every state of the walk. Raises ValueError if it is infinite."""
     next_states = corridor(4).map.next_states()[:, [3, 1]]
     kernel = np.eye(len(next_states))[next_states].mean(1)
     return np.asarray(representation(kernel, depletion, discount=settings.discount, sites=[SITE]).matrix)[:, 0]
 
 
 def walk_values(settings: Replenishing, depletion: Depletion) -> pd.DataFrame:
-    """Φ(s, site) from every state of a walk, exactly and summed over every path.
+    """Returns Φ(s, site) from every state of a walk, both exact and summed over every path.
 
     `longer_paths` bounds what paths of more than `length` steps would add. The walk goes left or right along a corridor
-    of four cells, each with probability ½, and stays where there is a wall. The site is its second cell.
+    of four cells, each with probability ½, and stays in place at a wall. The site is the second cell.
     """
     next_states = corridor(4).map.next_states()[:, [3, 1]]
-    # The bits of 0, 1, …, 2^length − 1 are all sequences of turns, one in each column.
+    # The bits of 0, 1, …, 2^length − 1 give all sequences of turns, one in each column.
     turns = (np.arange(2**settings.length) >> np.arange(settings.length)[:, None]) & 1
     starts = np.arange(len(next_states))
     sums = [_sum_over_paths(next_states, int(s), turns, depletion, SITE, settings.discount) for s in starts]
@@ -155,7 +155,7 @@ def _sum_over_paths(
     site: int,
     discount: float,
 ) -> float:
-    """The mean over all paths of the discounted rewards that the site pays along them."""
+    """Returns the mean over all paths of the discounted sum of the site's rewards."""
     state, total = np.full(turns.shape[1], start), 0.0
     memory = depletion.initial(state.shape)
     for t, turn in enumerate(turns):
@@ -168,7 +168,7 @@ def _sum_over_paths(
 
 
 def draw(settings: Replenishing, tables: Tables) -> Figure:
-    """What a visit pays against time, one panel for each scheme."""
+    """Draws what a visit pays against time, with one panel for each scheme."""
     figure = plots.figure()
     panels = figure.subplots(1, 3, sharex=True)
     titles = (
@@ -186,7 +186,7 @@ def draw(settings: Replenishing, tables: Tables) -> Figure:
 
 
 def _draw_rewards(ax: Axes, settings: Replenishing, rewards: pd.DataFrame) -> None:
-    """Both forms of one scheme, and the visits."""
+    """Draws both forms of one scheme, and the visits."""
     styles = {
         REWARD: (plots.colour(0.5), "-", "the paper's reward"),
         REPRESENTATION: (plots.OTHERS[0], "--", "its representation's"),
@@ -202,14 +202,14 @@ def _draw_rewards(ax: Axes, settings: Replenishing, rewards: pd.DataFrame) -> No
 
 
 def _rewards_by_scheme(tables: Tables) -> pd.DataFrame:
-    """The paper's rewards: steps down, schemes across."""
+    """Returns the paper's rewards: rows are steps, columns schemes."""
     rewards = tables["rewards"]
     rows = rewards[rewards["form"] == REWARD]
     return rows.pivot_table(index="step", columns="scheme", values="reward")[list(SCHEMES)]
 
 
 def drops_and_recovers(settings: Replenishing, tables: Tables) -> Finding:
-    """Looks at the change from every step to the next."""
+    """Tests that each reward drops at every visit, and rises at every other step after the first visit."""
     rewards = _rewards_by_scheme(tables)
     change = rewards.diff().shift(-1).iloc[:-1]
     visited = change.index.isin(settings.visits)
@@ -228,7 +228,7 @@ def drops_and_recovers(settings: Replenishing, tables: Tables) -> Finding:
 
 
 def as_printed(settings: Replenishing, tables: Tables) -> Finding:
-    """Compares this package's schemes with the paper's formulas."""
+    """Tests that this package's schemes agree with the paper's formulas."""
     rewards = tables["rewards"]
     difference = float((rewards["reward"] - rewards["printed"]).abs().max())
     detail = f"largest difference over {len(rewards)} rewards {difference:.1e}"
@@ -236,7 +236,7 @@ def as_printed(settings: Replenishing, tables: Tables) -> Finding:
 
 
 def total_time_unbounded(settings: Replenishing, tables: Tables) -> Finding:
-    """Compares the largest rewards with r̄ = 1."""
+    """Tests that the total-time reward exceeds r̄ = 1 before the first visit, and that the other two never do."""
     if settings.total[1] == 1:
         raise NotTested("λ_r = 1 lets the total-time reward grow by nothing: choose total with a λ_r below 1")
     if settings.visits[0] == 0:
@@ -253,7 +253,7 @@ def total_time_unbounded(settings: Replenishing, tables: Tables) -> Finding:
 
 
 def forms_disagree(settings: Replenishing, tables: Tables) -> Finding:
-    """Compares the values of both forms, from every state of the walk."""
+    """Tests that the values of both forms differ for every scheme that has two, on the walk."""
     values = tables["values"].pivot_table(index=["scheme", "state"], columns="form", values="value")
     both = values.dropna()
     difference = (both[REWARD] - both[REPRESENTATION]).abs().groupby("scheme").max()
@@ -263,7 +263,7 @@ def forms_disagree(settings: Replenishing, tables: Tables) -> Finding:
 
 
 def agrees_with_every_path(settings: Replenishing, tables: Tables) -> Finding:
-    """Compares exact values with sums over paths, up to what longer paths could add."""
+    """Tests that exact values agree with sums over paths, up to what longer paths could add."""
     values = tables["values"]
     difference, left_out = (values["value"] - values["path_sum"]).abs(), values["longer_paths"]
     if left_out.max() > values["value"].abs().max():

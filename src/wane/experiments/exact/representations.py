@@ -35,16 +35,16 @@ PAPERS, TO_G, RANDOM = "π₁, the paper's", "a walk to g", "a random walk"
 
 @dataclass(frozen=True)
 class Representations(Settings):
-    """What can be chosen."""
+    """Settings of representations."""
 
     lambdas: Lambdas = (0.0, 0.5, 1.0)
-    """drawn as maps and as matrices"""
+    """λ's that are drawn as maps and as matrices"""
     points: Annotated[int, Range(2, 10_000)] = 21
     """λ's from 0 to 1 along which Φ is followed"""
 
 
 def policies() -> dict[str, Shaped[np.ndarray, "states *actions"]]:
-    """The paper's policy on the grid, and two more."""
+    """Returns the paper's policy on the grid and two more policies, by name."""
     grid = grid_6x6()
     to_g = shortest_paths(grid.map, grid.map.find("g"), grid.n_actions)
     uniform = np.full((grid.n_states, grid.n_actions), 1 / grid.n_actions)
@@ -52,12 +52,12 @@ def policies() -> dict[str, Shaped[np.ndarray, "states *actions"]]:
 
 
 def kernel(policy: str) -> Float[np.ndarray, "states states"]:
-    """The transitions on the grid under one of the `policies`."""
+    """Returns the transitions on the grid under one of the `policies`."""
     return sparse.csr_array(grid_6x6().mdp.under(policies()[policy])).toarray()
 
 
 def fixed(settings: Representations) -> Tables:
-    """Φ_λ(s, s') of every policy, for the λ's that are drawn and for those from 0 to 1."""
+    """Returns Φ_λ(s, s') of every policy, for the λ's that are drawn and for λ's from 0 to 1."""
     lams = np.unique([*settings.lambdas, *np.linspace(0, 1, settings.points)])
     grid, parts = grid_6x6(), []
     for name in policies():
@@ -71,7 +71,7 @@ def fixed(settings: Representations) -> Tables:
 def phi_by_lambda(
     tables: Tables, policy: str
 ) -> tuple[Float[np.ndarray, " lams"], Float[np.ndarray, "lams states states"]]:
-    """The λ's in ascending order, and Φ of a policy for each of them."""
+    """Returns the λ's in ascending order, and Φ of a policy for each of them."""
     table = tables["representations"]
     rows = table[table["policy"] == policy].sort_values(["lam", "state", "site"])
     lams, n = np.asarray(rows["lam"].unique()), rows["state"].nunique()
@@ -79,7 +79,7 @@ def phi_by_lambda(
 
 
 def draw(settings: Representations, tables: Tables) -> Figure:
-    """Maps and matrices of the paper's policy for the chosen λ's; below, maps of the other policies for one of them."""
+    """Draws maps and matrices of the paper's policy for the chosen λ's, and maps of the other policies for one λ."""
     grid, shown_lams = grid_6x6(), settings.lambdas
     columns, start = max(4, len(shown_lams) + 1), grid.map.find("S")
     figure = plots.figure(2.25 * columns, 7.0)
@@ -108,7 +108,7 @@ def draw(settings: Representations, tables: Tables) -> Figure:
 def _draw_row(
     ax: Axes, row: Float[np.ndarray, " states"], largest: float, title: str, with_goal: bool = False
 ) -> AxesImage:
-    """A map of Φ(S, ·), with a box around S, and on request one around g."""
+    """Draws a map of Φ(S, ·), with a box around S and, if wanted, a box around g."""
     map = grid_6x6().map
     image = heat_map(ax, map, row, largest, title)
     outline_cell(ax, map, map.find("S"), text="S")
@@ -120,14 +120,14 @@ def _draw_row(
 def _draw_matrix(
     ax: Axes, phi: Float[np.ndarray, "states states"], largest: float, start: int, title: str
 ) -> AxesImage:
-    """The whole of Φ. The name of S stands at its row, which is the map above."""
+    """Draws the whole matrix Φ. The row labelled S is the row that the map above shows."""
     image = ax.imshow(phi, vmin=0, vmax=largest)
     ax.set(xticks=[], yticks=[start], yticklabels=["S"], xlabel="to s'", ylabel="from s", title=f"{title}, whole")
     return image
 
 
 def title(lam: float) -> str:
-    """A λ with the name of its representation, if it has one."""
+    """Returns a title: λ and the name of its representation, if it has one."""
     return f"λ = {lam:g}" + {0.0: "  (FR)", 1.0: "  (SR)"}.get(lam, "")
 
 
@@ -140,7 +140,7 @@ def _draw_policy(ax: Axes, name: str) -> None:
 
 
 def _draw_transition(ax: Axes, lams: Float[np.ndarray, " lams"], rows: Float[np.ndarray, "lams states"]) -> None:
-    """Φ(S, s') against λ for the cells that are visited more than once, and for those that are passed once."""
+    """Draws Φ(S, s') against λ, for cells that are visited more than once and for cells that are passed once."""
     plots.tidy(ax, "from FR to SR", "λ")
     ax.set_box_aspect(1)
     growth = rows[-1] - rows[0]
@@ -156,12 +156,12 @@ def _draw_transition(ax: Axes, lams: Float[np.ndarray, " lams"], rows: Float[np.
 
 
 def zero_is_first_occupancy(settings: Representations, tables: Tables) -> Finding:
-    """The smallest λ is 0."""
+    """Tests that Φ of the smallest λ, which is 0, is the FR."""
     return _recursion_holds(tables, 0, "first-occupancy")
 
 
 def one_is_successor(settings: Representations, tables: Tables) -> Finding:
-    """The largest λ is 1."""
+    """Tests that Φ of the largest λ, which is 1, is the SR."""
     return _recursion_holds(tables, -1, "successor")
 
 
@@ -174,7 +174,7 @@ def _recursion_holds(tables: Tables, which: int, recursion: str) -> Finding:
     for name in policies():
         phi = phi_by_lambda(tables, name)[1][which]
         visited, phi_next = np.eye(len(phi)), kernel(name) @ phi
-        # The FR stops counting once it is at the site; the SR goes on.
+        # The FR stops counting at the first visit to the site; the SR goes on.
         goes_on = 1 - visited if recursion == "first-occupancy" else 1.0
         residual = max(residual, float(np.abs(phi - (visited + discount * goes_on * phi_next)).max()))
     detail = f"three policies satisfy the {recursion} recursion to within {residual:.1e}"
@@ -182,7 +182,7 @@ def _recursion_holds(tables: Tables, which: int, recursion: str) -> Finding:
 
 
 def between(settings: Representations, tables: Tables) -> Finding:
-    """Follows every entry of Φ from λ = 0 to λ = 1."""
+    """Tests that Φ rises with λ at entries whose site can be reached and revisited, and is constant elsewhere."""
     holds, largest_share, entries = True, 0.0, 0
     for name in policies():
         lams, phi = phi_by_lambda(tables, name)

@@ -1,12 +1,13 @@
 """Eight rats that leave patches: do they stay too long because they believe that patches wear off too slowly?
 
-The paper suggests (section 6) that too large a λ may explain why animals overstay in depleted patches. The rats of Kane
-et al. (2019) are asked. Their task is solved exactly (`wane.foraging.renewal`), under the true depletion and under a
-believed one, and models of when they leave are fitted and compared, for each rat and for all together.
+The paper suggests (section 6) that too large a λ may explain why animals overstay in depleted patches. This experiment
+tests the suggestion on the rats of Kane et al. (2019). Their task is solved exactly (`wane.foraging.renewal`), under
+the true depletion and under a believed one, and models of when rats leave are fitted and compared, for each rat and for
+all rats together.
 
-A belief comes in two forms. A rat that is "told" sees what each harvest pays and expects the next rewards from it; a
-rat that "counts" expects them from the kind of patch and the number of harvests. The rate at which it could do
-elsewhere follows from the same belief. Rivals are the theorem with a constant bias towards staying, with a learned
+A belief has two forms. A rat that is "told" sees what each harvest pays and predicts the next rewards from it; a rat
+that "counts" predicts them from the kind of patch and the number of harvests. The reward rate that it expects elsewhere
+follows from the same belief. Rivals are the theorem with a constant bias towards staying, the theorem with a learned
 average, and a future that is discounted, exponentially or quasi-hyperbolically (the explanation of Kane et al.).
 """
 
@@ -28,7 +29,7 @@ from wane.foraging.named import NAMED
 from wane.settings import DISTINCT, Range
 
 TRUE_DROP = 8.0
-"""What each harvest pays less than the one before, in µL."""
+"""By how much each harvest pays less than the previous one, in µL."""
 NAMES = (
     "theorem",
     "theorem-bias",
@@ -46,12 +47,12 @@ NAMES = (
 FEW = ("theorem", "theorem-bias", "quasi-hyperbolic", "drop-counted", "lambda-counted", "drop-told-bias")
 """The models that the claims need, for the quick scale."""
 BELIEFS = ("drop-told", "drop-counted", "lambda-told", "lambda-counted")
-"""Models whose only explanation is the belief."""
+"""Models that explain overstaying by the belief alone."""
 
 
 @dataclass(frozen=True)
 class Rats(Settings):
-    """What can be chosen."""
+    """Settings of rats."""
 
     models: Annotated[tuple[str, ...], DISTINCT] = NAMES
     """models to fit, by their names"""
@@ -65,7 +66,7 @@ class Rats(Settings):
     """whether visits of 7, 11 and 15 harvests, the longest of each kind, ended by choice"""
 
     def rules(self) -> None:
-        """Raises SettingError for an unknown model, and for one block, which leaves nothing to fit to."""
+        """Raises SettingError for an unknown model, and for a single block, which leaves no other block to fit."""
         super().rules()
         strange = [name for name in self.models if name not in NAMED]
         self.require(not strange, "models", f"names of models are needed: {', '.join(NAMED)}")
@@ -73,7 +74,7 @@ class Rats(Settings):
 
 
 def fixed(settings: Rats) -> Tables:
-    """Harvests beside the optimum, harvests of each rat, log-likelihoods and estimates of each model."""
+    """Returns harvests compared with the optimum, harvests of each rat, and log-likelihoods and estimates by model."""
     data = foraging.rats(settings.last_harvest)
     by_rat = data.table.groupby(["subject", "environment", "kind"], sort=False)["harvests"].mean().reset_index()
     likelihoods, estimates = [], []
@@ -83,7 +84,7 @@ def fixed(settings: Rats) -> Tables:
             found = foraging.fit(data, NAMED[name], pooled=pooled, starts=settings.starts, intervals=intervals)
             held = foraging.cross_validate(found, settings.blocks).sum(1) if settings.blocks else None
             scores = found.likelihoods.drop(columns="agree").assign(model=name, pooled=pooled)
-            # A pooled fit has one row, for all rats together.
+            # A pooled fit has a single row, for all rats together.
             scores["held_out"] = np.nan if held is None else held.sum() if pooled else held
             likelihoods.append(scores)
             estimates.append(found.estimates.assign(model=name, pooled=pooled))
@@ -94,7 +95,7 @@ def fixed(settings: Rats) -> Tables:
 
 
 def per_rat(tables: Tables, model: str, column: str = "aic") -> Float[np.ndarray, " rats"]:
-    """A column of the likelihoods of one model, rat by rat. Raises NotTested if the model was not fitted."""
+    """Returns a column of one model's likelihoods, one entry per rat. Raises NotTested if the model was not fitted."""
     table = tables["likelihoods"]
     rows = table[(table["model"] == model) & ~table["pooled"]]
     if rows.empty:
@@ -103,7 +104,7 @@ def per_rat(tables: Tables, model: str, column: str = "aic") -> Float[np.ndarray
 
 
 def best_of(tables: Tables, names: tuple[str, ...]) -> str:
-    """The model with the least AIC, summed over rats. Raises NotTested if none of them was fitted."""
+    """Returns the model with the least AIC, summed over rats. Raises NotTested if none of the models was fitted."""
     fitted = [name for name in names if name in set(tables["likelihoods"]["model"])]
     if not fitted:
         raise NotTested(f"None of the models {', '.join(names)} was fitted: name one of them.")
@@ -121,12 +122,12 @@ def overstay(settings: Rats, tables: Tables) -> Finding:
 
 
 def advantage(tables: Tables, model: str, rival: str) -> Estimate:
-    """How much more probable a model makes a rat's visits than a rival does: half the difference of their AIC."""
+    """Estimates a model's mean advantage over a rival in log-likelihood per rat: half the difference of their AIC."""
     return bootstrap((per_rat(tables, rival) - per_rat(tables, model)) / 2)
 
 
 def belief_explains(settings: Rats, tables: Tables) -> Finding:
-    """Compares the best model that has a belief and nothing else with the best of its rivals."""
+    """Compares the best model that has only a belief with the best of its rivals."""
     belief, rival = best_of(tables, BELIEFS), best_of(tables, ("theorem-bias", "exponential", "quasi-hyperbolic"))
     found = advantage(tables, belief, rival)
     plain = (
@@ -138,7 +139,7 @@ def belief_explains(settings: Rats, tables: Tables) -> Finding:
 
 
 def believed_slower(settings: Rats, tables: Tables) -> Finding:
-    """Tests that rats that count believe in a smaller drop than the true one, by its geometric mean over rats."""
+    """Tests that the geometric mean over rats of the drop that counting rats believe in is below the true drop."""
     table = tables["estimates"]
     rows = table[(table["model"] == "drop-counted") & (table["parameter"] == "drop") & ~table["pooled"]]
     rows = rows[rows["identified"]]
@@ -159,13 +160,13 @@ def present_bias(settings: Rats, tables: Tables) -> Finding:
 
 
 def belief_adds(settings: Rats, tables: Tables) -> Finding:
-    """Compares the planner with a bias and a belief with the theorem with a bias alone."""
+    """Compares the planner that has a bias and a belief with the theorem that has only a bias."""
     found = advantage(tables, "drop-told-bias", "theorem-bias")
     return exceeds(found, "drop-told-bias against theorem-bias, in units of log-likelihood for each rat, AIC counted")
 
 
 def draw(settings: Rats, tables: Tables) -> Figure:
-    """Harvests beside the optimum, the models, and the believed drop of each rat."""
+    """Draws harvests with the optimum, the AIC of the models, and the believed drop of each rat."""
     figure = plots.figure(12.5, 4.2)
     harvests, models, beliefs = figure.subplots(1, 3, width_ratios=[1.1, 1.3, 0.8])
     _draw_harvests(harvests, tables)
@@ -205,7 +206,7 @@ def _draw_harvests(ax: Axes, tables: Tables) -> None:
 
 
 def _draw_models(ax: Axes, tables: Tables) -> None:
-    """AIC of each model for each rat, above the best model of all."""
+    """Draws the AIC of each model for each rat, relative to the model that is best overall."""
     names = tables["likelihoods"]["model"].drop_duplicates().tolist()
     names = sorted(names, key=lambda name: per_rat(tables, name).sum())
     best = per_rat(tables, names[0])
@@ -221,7 +222,7 @@ def _draw_models(ax: Axes, tables: Tables) -> None:
 
 
 def _draw_beliefs(ax: Axes, tables: Tables) -> None:
-    """The believed drop of each rat with its interval, where it is identified."""
+    """Draws the believed drop of each rat, with its interval where the drop is identified."""
     plots.tidy(ax, "believed drop", "", "µL less with each harvest")
     table = tables["estimates"]
     ax.axhline(TRUE_DROP, color=plots.INK, ls=":", label="true")

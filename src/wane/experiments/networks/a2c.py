@@ -1,17 +1,17 @@
-"""TwoRooms: a recurrent actor–critic with a λF critic, for a λ̂ that is right or wrong, and what it owes to what.
+"""TwoRooms: a recurrent actor–critic with a λF critic, for a right or wrong λ̂, and what each of its parts contributes.
 
-Three rewards of 10, 5 and 5 wear off. Beside the paper's agents, one for each λ̂, learn
+Three rewards of 10, 5 and 5 wear off. The paper's agents, one for each λ̂, are compared with
 
 - plain A2C, which has no λF;
-- an agent that learns the λF but whose value's target has no correction, to tell the effect of the task from that of
-  the target;
-- agents without memory, and agents that are told what remains of the rewards: all others must remember what they used
-  up;
+- an agent that learns the λF as an additional task but has no correction in the target of its value, which separates
+  the effect of the task from that of the target;
+- agents without memory, and agents that are told what remains of the rewards: all other agents must remember which
+  rewards they used up;
 - agents whose λF is learned from multi-step returns;
-- agents whose φ counts the state that a step enters, which is the one that pays.
+- agents whose φ counts the state that a step enters, which is the state that pays.
 
-Agents differ in numbers only, so all agents and all seeds are one program. The agents of a seed begin with the same
-network.
+Agents differ in numbers only, so all agents and all seeds train in one program. The agents of a seed begin with the
+same network.
 
 | table | kind | a row for each | columns |
 | --- | --- | --- | --- |
@@ -20,8 +20,8 @@ network.
 | `errors` | seeded | epoch, seed, agent with a λF | episode, error |
 | `episodes` | seeded | agent, moment of an episode of seed 0 | agent, time, cell, reward, earned, remaining0, … |
 
-`training` is the mean return of the episodes that were learned from; `greedy` and `sampled` are returns of episodes
-that were not. `error` is that of the learned φ_λ (`wane.agents.a2c.probing`).
+`training` is the mean return of the training episodes; `greedy` and `sampled` are returns of separate evaluation
+episodes. `error` is the error of the learned φ_λ (`wane.agents.a2c.probing`).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -52,10 +52,10 @@ from wane.experiments.networks.a2c_learning import (
 
 
 def draw(settings: ActorCritic, tables: Tables) -> Figure:
-    """Learning curves of the paper's agents and of the others, results at the end, errors, and ways of two agents."""
+    """Draws learning curves of the paper's and of the other agents, final results, errors, and paths of two agents."""
     figure, shades = plots.figure(16.5, 8.0), colours(settings)
     grid = figure.add_gridspec(2, 4)
-    # The agent with the true λ comes first, if there is one: its way is drawn.
+    # The agent with the true λ comes first, if there is one, so that its path is drawn.
     believing = [*map(beliefs.label, sorted(settings.lambdas, key=lambda lam: lam != settings.lam)), PLAIN]
     arriving = [on_arrival(beliefs.label(lam)) for lam in settings.lambdas]
     others = [name for name in variants(settings) if name not in believing + arriving]
@@ -64,7 +64,7 @@ def draw(settings: ActorCritic, tables: Tables) -> Figure:
     _draw_curves(figure.add_subplot(grid[0, 2]), tables, others, shades, "other agents")
     _draw_ends(figure.add_subplot(grid[:, 3]), tables, shades)
     errors = figure.add_subplot(grid[1, 0])
-    for name, rows in tables["errors"].groupby("agent", sort=False):  # The legends above serve here too.
+    for name, rows in tables["errors"].groupby("agent", sort=False):  # The legends above apply here too.
         style = "--" if name in arriving else "-"
         plots.curve(errors, rows, "episode", "error", str(name), shades[str(name)], style)
     plots.tidy(
@@ -81,7 +81,7 @@ def draw(settings: ActorCritic, tables: Tables) -> Figure:
 
 
 def colours(settings: ActorCritic) -> dict[str, str]:
-    """The colour of every agent."""
+    """Returns the colour of every agent."""
     true_name, believed = (
         beliefs.label(settings.lam),
         {beliefs.label(lam): plots.colour(lam) for lam in settings.lambdas},
@@ -126,7 +126,7 @@ def _draw_ends(ax: Axes, tables: Tables, shades: Mapping[str, str]) -> None:
 
 
 def films(settings: ActorCritic, tables: Tables) -> Mapping[str, Callable[[Path], Any]]:
-    """An episode of the paper's agents, of plain A2C, and of one that is told what remains, with actions drawn."""
+    """Returns films of the paper's agents, of plain A2C, and of an agent told what remains; actions are drawn."""
     shown = [*map(beliefs.label, settings.lambdas), PLAIN, told(beliefs.label(settings.lam))]
     return {
         name: episodes.film(

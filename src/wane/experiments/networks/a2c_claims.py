@@ -1,4 +1,4 @@
-"""The claims of the experiment `a2c` (see `wane.experiments.networks.a2c`). All compare agents seed by seed."""
+"""The claims of the experiment `a2c` (see `wane.experiments.networks.a2c`). Comparisons are paired by seed."""
 
 from collections.abc import Callable
 
@@ -12,27 +12,27 @@ from wane.experiments.networks.a2c_learning import PLAIN, TASK, ActorCritic, far
 
 Test = Callable[[ActorCritic, Tables], Finding]
 Score = Callable[[Tables], pd.DataFrame]
-"""Takes tables to scores of agents: one row for each seed, one column for each agent."""
+"""Computes scores from the tables: one row for each seed, one column for each agent."""
 LATE = 0.2
 """The share of the epochs that counts as the end of training."""
 FALL = 0.5
-"""The share of its first error below which a learned λF counts as learned."""
+"""A λF counts as learned if its last error is below this share of its first error."""
 
 
 def at_the_end(tables: Tables, measure: str = "sampled") -> pd.DataFrame:
-    """Mean returns of the evaluations in the last fifth of training."""
+    """Returns mean returns of the evaluations in the last fifth of training."""
     curves = tables["curves"]
     late = curves["episode"] > (1 - LATE) * curves["episode"].max()
     return curves[late].pivot_table(index="seed", columns="agent", values=measure)
 
 
 def over_training(tables: Tables) -> pd.DataFrame:
-    """Mean returns of the evaluations in all of training."""
+    """Returns mean returns of the evaluations over all of training."""
     return tables["curves"].pivot_table(index="seed", columns="agent", values="sampled")
 
 
 def beats(other: float, score: Score) -> Test:
-    """Tests that agents with the true λ earn more than those with another λ̂."""
+    """Returns a test that agents with the true λ earn more than agents with another λ̂."""
 
     def test(settings: ActorCritic, tables: Tables) -> Finding:
         beliefs.need(settings.lambdas, settings.lam, other)
@@ -47,9 +47,9 @@ def beats(other: float, score: Score) -> Test:
 
 
 def earns_more(ours: Callable[[ActorCritic], str], theirs: Callable[[ActorCritic], str]) -> Test:
-    """Tests that one agent earns more at the end than another, actions drawn.
+    """Returns a test that one agent earns more at the end than another, when actions are drawn.
 
-    The detail also tells the difference over all of training, and that of greedy actions at the end.
+    The detail also gives the difference over all of training, and the difference of greedy actions at the end.
     """
 
     def test(settings: ActorCritic, tables: Tables) -> Finding:
@@ -75,13 +75,13 @@ def _circumstances(tables: Tables, scores: pd.DataFrame) -> str:
 
 
 def errors_of(tables: Tables, name: str) -> pd.DataFrame:
-    """The errors of an agent's λF: one row for each seed, one column for each epoch."""
+    """Returns the errors of an agent's λF: one row for each seed, one column for each epoch."""
     errors = tables["errors"]
     return errors[errors["agent"] == name].pivot_table(index="seed", columns="episode", values="error")
 
 
 def learns_the_features(settings: ActorCritic, tables: Tables) -> Finding:
-    """Tests that the error of the λF falls by half between the first and the last epoch, where memory plays no part."""
+    """Tests that the error of the λF halves from the first to the last epoch, in agents without memory."""
     if settings.agent.epochs < 2:
         raise NotTested("There was one epoch, so no error can fall: raise agent.epochs.")
     errors, name = tables["errors"], forgetful(true_lam(settings))
@@ -93,7 +93,7 @@ def learns_the_features(settings: ActorCritic, tables: Tables) -> Finding:
 
 
 def many_steps_are_closer(settings: ActorCritic, tables: Tables) -> Finding:
-    """Tests that multi-step returns end closer to the exact λF than targets of one step, where memory plays no part."""
+    """Tests that multi-step returns end closer to the exact λF than one-step targets, in agents without memory."""
     one = forgetful(true_lam(settings))
     one_step, many_steps = (errors_of(tables, name).iloc[:, -1] for name in (one, far_sighted(one)))
     detail = f"relative error {many_steps.mean():.3f} against {one_step.mean():.3f}; {len(one_step)} seeds"
@@ -101,7 +101,7 @@ def many_steps_are_closer(settings: ActorCritic, tables: Tables) -> Finding:
 
 
 def nobody_beats_the_optimum(settings: ActorCritic, tables: Tables) -> Finding:
-    """Whether no mean return of any test is above the optimum; tells how close the best agent ends."""
+    """Tests that no evaluation's mean return is above the optimum; the detail says how close the best agent ends."""
     if "optimum" not in tables:
         raise NotTested("The optimum was not computed, because too many visits count with this λ.")
     best, means = tables["optimum"]["value"].iloc[0], at_the_end(tables).mean()
@@ -111,7 +111,7 @@ def nobody_beats_the_optimum(settings: ActorCritic, tables: Tables) -> Finding:
 
 
 def true_lam(settings: ActorCritic) -> str:
-    """The agent with the true λ."""
+    """Returns the name of the agent with the true λ."""
     return beliefs.label(settings.lam)
 
 

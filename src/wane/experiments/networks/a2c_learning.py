@@ -59,12 +59,12 @@ class ActorCritic(Seeded):
     horizon: Annotated[int, Range(1, 10_000)] = 100
     """H: steps of an episode"""
     mixing: Share = 0.9
-    """the λ of TD(λ) in the λF's targets of the agents that learn it from multi-step returns; the paper's have 0"""
+    """the λ of TD(λ) in the λF targets of agents with multi-step returns; the paper's agents have 0"""
     agent: Config = field(default_factory=Config)
     """all agents; those without a λF have a feature_weight of 0"""
 
     def rules(self) -> None:
-        """Raises SettingError if φ_λ would be infinite, or has no feature for some states."""
+        """Raises SettingError if the size is even, or if φ_λ is infinite, lacks some states or is not learned."""
         super().rules()
         needed = "a discount below 1 is needed, because φ_λ is infinite with λ = 1 and γ = 1"
         self.require(self.discount < 1, "discount", needed)
@@ -76,18 +76,18 @@ class ActorCritic(Seeded):
 
     @property
     def world(self) -> World:
-        """TwoRooms, which tells what remains. Most agents do not see that part (`shown`)."""
+        """TwoRooms, whose observation includes what remains. Most agents do not see that part (`shown`)."""
         task = dict(depletion=Geometric(self.lam), discount=self.discount, horizon=self.horizon)
         return two_rooms(self.size, observation="index+remaining", **task)
 
     @property
     def episodes(self) -> Float[np.ndarray, " epochs"]:
-        """How many episodes were played by the end of each epoch."""
+        """The number of episodes that were played by the end of each epoch."""
         return self.agent.steps * np.arange(1, self.agent.epochs + 1) / self.horizon
 
 
 class Variant(NamedTuple):
-    """What distinguishes an agent: settings of its `Config` that are numbers. Most agents are not told what remains."""
+    """The settings of `Config` in which agents differ, all numbers. Most agents are not told what remains."""
 
     lam: Any
     correction: Any
@@ -114,12 +114,12 @@ def far_sighted(name: str) -> str:
 
 
 def on_arrival(name: str) -> str:
-    """The name of an agent whose φ counts the state that a step enters, which is the one that pays."""
+    """The name of an agent whose φ counts the state that a step enters, which is the state that pays."""
     return f"{name}, on arrival"
 
 
 def variants(settings: ActorCritic) -> dict[str, Variant]:
-    """All agents by name."""
+    """Returns the variants of all agents by name."""
     agent, true_name = settings.agent, beliefs.label(settings.lam)
     true, plain = Variant(settings.lam, 1.0, agent.feature_weight), Variant(1.0, 0.0, 0.0)
     believing = {beliefs.label(lam): true._replace(lam=lam) for lam in settings.lambdas}
@@ -138,17 +138,17 @@ def variants(settings: ActorCritic) -> dict[str, Variant]:
 
 
 def as_arrays(settings: ActorCritic) -> Variant:
-    """The numbers of all agents, as arrays."""
+    """Returns the variants of all agents as one `Variant` of arrays."""
     return Variant(*(jnp.asarray(column, float) for column in zip(*variants(settings).values(), strict=True)))
 
 
 def config_of(settings: ActorCritic, variant: Variant) -> Config:
-    """The settings of an agent. Its numbers may be traced."""
+    """Returns the settings of an agent. The variant's numbers may be traced by JAX."""
     return dataclasses.replace(settings.agent, **variant._asdict())
 
 
 def fixed(settings: ActorCritic) -> Tables:
-    """The table `optimum`, of one row: what the optimum earns. There is none where it counts too many visits."""
+    """Returns the table `optimum`, one row with its return, or nothing where the optimum must count too many visits."""
     if not has_optimum(settings.lam):
         return {}
     world = settings.world
@@ -158,7 +158,7 @@ def fixed(settings: ActorCritic) -> Tables:
 def learn(settings: ActorCritic, seeds: Sequence[int], loop: Loop) -> tuple[State, dict[str, Any]]:
     """Trains every agent for every seed, with one epoch in each chunk of the loop.
 
-    Returns the last states (seeds, agents, …), and what the epochs tell: arrays (epochs, seeds, agents).
+    Returns the last states (seeds, agents, …), and the measurements of the epochs: arrays (epochs, seeds, agents).
     """
     world, keys, agents = settings.world, seed_keys(seeds), as_arrays(settings)
 
@@ -185,7 +185,7 @@ def learn(settings: ActorCritic, seeds: Sequence[int], loop: Loop) -> tuple[Stat
 
 
 def seeded(settings: ActorCritic, seeds: Sequence[int], loop: Loop) -> Tables:
-    """Learning curves, errors, and of seed 0 an episode of every agent. Keeps the agents of seed 0."""
+    """Returns learning curves, errors, and an episode of every agent of seed 0. Keeps the agents of seed 0."""
     states, info = learn(settings, seeds, loop)
     agents = variants(settings)
     axes: dict[str, Any] = {"episode": settings.episodes, "seed": seeds, "agent": agents}
@@ -205,7 +205,7 @@ def seeded(settings: ActorCritic, seeds: Sequence[int], loop: Loop) -> Tables:
 
 
 def _show(settings: ActorCritic, params: Params, loop: Loop) -> pd.DataFrame:
-    """Keeps the agents of one seed, whose networks are given, and returns one episode of each, with actions drawn."""
+    """Keeps the agents of one seed, given their networks, and returns an episode of each in which actions are drawn."""
     world, tables = settings.world, []
 
     @jax.jit
@@ -223,6 +223,6 @@ def _show(settings: ActorCritic, params: Params, loop: Loop) -> pd.DataFrame:
 
 
 def _file_name(name: str) -> str:
-    """The name of an agent in names of files: "λ̂ = 0.5, told" becomes "lam-0.5-told"."""
+    """Returns an agent's name as part of a file name: "λ̂ = 0.5, told" becomes "lam-0.5-told"."""
     plain = name.replace("λ̂ = ", "lam-").replace("λF", "features")
     return plain.lower().replace(", ", "-").replace(" ", "-")

@@ -1,9 +1,9 @@
-"""What `gpi_pixels` computes: its settings and its tables.
+"""The settings and the tables of `gpi_pixels`.
 
 | table | kind | a row for each | columns |
 | --- | --- | --- | --- |
 | `optimum` | fixed | start | start, value: the best return over states and counts |
-| `exact` | fixed | features, choice, λ̂, memory, start | …, value: what exact Φ and exact λFs earn |
+| `exact` | fixed | features, choice, λ̂, memory, start | …, value: the return with exact Φ or exact λFs |
 | `data` | fixed | policy | policy, transitions, different, views, pictures |
 | `starts` | seeded | seed, target (or "exact"), choice, λ̂, memory, start | …, value |
 | `fits` | seeded | seed, target, λ̂, policy, iteration | …, loss, error, own_error, features_error, correlation |
@@ -44,16 +44,16 @@ from wane.settings import Range
 from wane.worlds.world import World
 
 MEMORIES = {"refreshed": True, "never refreshed": False}
-"""Whether agents make w anew at each step from what remains of the rewards."""
+"""Whether agents recompute w at each step from what remains of the rewards."""
 CHOICES: dict[str, Choice] = {"all actions": "actions", "policies' own actions": "policies"}
-"""What agents compare: the values of all actions (the paper's GPI), or those of the actions that the policies take."""
+"""What agents compare: values of all actions (the paper's GPI), or only of the actions that the policies take."""
 COMPARING, FOLLOWING = CHOICES
 STATES, SMOOTH = "one-hot states", "exact Laplacian features"
 EXACT = "exact"
-"""What stands for a target in the rows of agents that have the exact λF of the learned base features."""
+"""The target in the rows of agents that use the exact λF of the learned base features instead of a regression."""
 STARTS_AT_A_TIME = 68
 EIGENFUNCTIONS = 10
-"""How many eigenfunctions are looked for in the span of the learned features."""
+"""The number of eigenfunctions that are compared with the span of the learned features."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class GpiPixels(FromPixels):
     """the state that the drawn episodes start in"""
 
     def rules(self) -> None:
-        """Raises SettingError for a state that there is not, and for more features than states."""
+        """Raises SettingError if the shown state does not exist, or if there are more features than states."""
         super().rules()
         states = self.world.n_states
         self.require(
@@ -75,7 +75,7 @@ class GpiPixels(FromPixels):
 
 
 def fixed(settings: GpiPixels) -> Tables:
-    """The optimum, what exact representations and exact λFs would earn, and how often the data repeat themselves."""
+    """Computes the optimum, the returns with exact representations and λFs, and how varied the data are."""
     world = settings.world
     exact = [
         frame(_exact_returns(settings, phis), "value", **_played(settings)).assign(features=name)
@@ -97,26 +97,26 @@ def _n_pictures(data: Dataset) -> int:
 
 
 def exact_eigenfunctions(settings: GpiPixels) -> Eigenfunctions:
-    """As many eigenfunctions of the uniform walk as there are base features."""
+    """Returns as many eigenfunctions of the uniform walk as there are base features."""
     world = settings.world
     walk = world.mdp.under(np.full((world.n_states, world.n_actions), 1 / world.n_actions))
     return eigenfunctions(walk, settings.agent.base.features)
 
 
 def _state_phis(settings: GpiPixels) -> Float[np.ndarray, "lambdas policies states actions sites"]:
-    """Φ of one-hot states: the λR."""
+    """Returns Φ of one-hot states, which is the λR."""
     return np.stack([gpi.representations(settings.world, depletion=Geometric(lam)) for lam in settings.lambdas])
 
 
 def _smooth_phis(settings: GpiPixels) -> Float[np.ndarray, "lambdas policies states actions sites"]:
-    """The exact λF of exact Laplacian eigenfunctions in [0, 1], as `_feature_phis`."""
+    """Returns `_feature_phis` of exact Laplacian eigenfunctions that are scaled to [0, 1]."""
     return _feature_phis(settings, exact_eigenfunctions(settings).unit_range())
 
 
 def _feature_phis(
     settings: GpiPixels, phi: Float[np.ndarray, "states features"]
 ) -> Float[np.ndarray, "lambdas policies states actions sites"]:
-    """wᵀφ_λ of the exact λF of some features of the states, for a reward of 1 at each site."""
+    """Returns wᵀφ_λ of the exact λF of given features of the states, for a reward of 1 at each site."""
     world = settings.world
     weights = np.linalg.lstsq(phi, np.eye(world.n_states)[:, world.sites], rcond=None)[0]
 
@@ -143,7 +143,7 @@ def _exact_returns(
 
 
 def _played(settings: GpiPixels) -> dict[str, Any]:
-    """The axes of `_exact_returns`."""
+    """Returns the labels along the axes of `_exact_returns`."""
     starts = range(settings.world.n_states)
     return {"choice": CHOICES, "lam": settings.lambdas, "memory": MEMORIES, "start": starts}
 
@@ -164,7 +164,7 @@ def seeded(settings: GpiPixels, seeds: Sequence[int], loop: Loop) -> Tables:
 
 
 def _one_seed(settings: GpiPixels, number: int, fits: pixels.Fits, data: Dataset, loop: Loop | None) -> Tables:
-    """What the agents of one seed earn; with a loop, which keeps them, also their λFs and an episode of each."""
+    """Returns the tables of one seed. With a loop, it keeps the agents and adds their λFs and an episode of each."""
     world, base = settings.world, pixels.take(fits.params.base, number)
     tables: dict[str, list[pd.DataFrame]] = {"starts": [], "states": [], "shown": []}
     phi = _state_means(np.asarray(lambda_features.all_features(base, data)), np.asarray(data.counts), data, world)
@@ -186,10 +186,10 @@ def _one_seed(settings: GpiPixels, number: int, fits: pixels.Fits, data: Dataset
 
 
 def _span_rows(settings: GpiPixels, phi: Float[np.ndarray, "states features"]) -> pd.DataFrame:
-    """How well the base features span what they should: the first eigenfunctions, and the rewards of the sites.
+    """Measures how well the base features span the first eigenfunctions and the rewards of the sites.
 
-    An eigenfunction or a site is a row; `angle` is the angle in degrees between it and the span of the features, where
-    a state has the mean features of its views. It is 90° if all features are 0.
+    Each eigenfunction and each site is a row; `angle` is the angle in degrees between it and the span of the features,
+    where a state has the mean features of its views. The angle is 90° if all features are 0.
     """
     world = settings.world
     functions = exact_eigenfunctions(settings).functions[:, :EIGENFUNCTIONS]
@@ -204,7 +204,7 @@ def _span_rows(settings: GpiPixels, phi: Float[np.ndarray, "states features"]) -
 def _state_means(
     values: Float[np.ndarray, "views features"], counts: Float[np.ndarray, " views"], data: Dataset, world: World
 ) -> Float[np.ndarray, "states features"]:
-    """The mean over the views of every state, weighted by how often they were seen."""
+    """Returns the mean over the views of every state, weighted by how often each view was seen."""
     cells, total = np.asarray(data.cells), np.zeros((world.n_states, values.shape[1]))
     np.add.at(total, cells, values * counts[:, None])
     return total / np.maximum(np.bincount(cells, counts, world.n_states), 1)[:, None]
@@ -212,7 +212,7 @@ def _state_means(
 
 @partial(jax.jit, static_argnums=(1, 2))
 def _play(params: Params, world: World, config: Config) -> Episode:
-    """An episode from every start, (choices, memories, starts)."""
+    """Plays an episode from every start. The axes of the result are (choices, memories, starts)."""
 
     def one(case: tuple[Array, Array, Array]) -> Episode:
         follows, refresh, start = case
@@ -227,7 +227,7 @@ def _play(params: Params, world: World, config: Config) -> Episode:
 
 
 def _state_rows(settings: GpiPixels, params: Params, data: Dataset, lam: float) -> pd.DataFrame:
-    """For each policy and state: the exact value, the learned one, and the λF reduced to two principal components."""
+    """Returns the exact value, the learned value and two principal components of the λF for each policy and state."""
     world, rows = settings.world, []
     weights = np.asarray(params.weights) @ np.asarray(world.rewards)
     exact = gpi.representations(world, depletion=Geometric(lam)) @ np.asarray(world.rewards)
@@ -246,5 +246,5 @@ def _state_rows(settings: GpiPixels, params: Params, data: Dataset, lam: float) 
 
 @partial(jax.jit, static_argnums=2)
 def all_tables(network: Any, data: Dataset, n_actions: int) -> Float[Array, "views actions features"]:
-    """φ_θ(s, ·) of all views."""
+    """Returns φ_θ(s, ·) of all views."""
     return map_views(lambda views: lambda_features.feature_table(network, views, n_actions), data.views)

@@ -1,9 +1,9 @@
 """One large reward on the left, six small ones with a larger sum on the right: where does λ send an agent?
 
 λO-FB is trained for λ = 1 and for λ = 0.1, and each agent acts where its λ is true. It is compared with the optimum
-over (cell × visit counts) of the same episodes and, for λ = 1, with the exact agent: the one with the same softmax
-policies and no error in Φ. The exact agent goes to the large reward only if that is large enough, or if the policies
-are sharp enough (`switching`).
+over (cell × visit counts) of the same episodes and, for λ = 1, with the exact agent, which has the same softmax
+policies and no error in Φ. The exact agent goes to the large reward only if this reward is large enough, or if the
+policies are sharp enough (`switching`).
 """
 
 import dataclasses
@@ -44,12 +44,12 @@ LASTING, QUICKLY_GONE = 1.0, 0.1
 PLAIN = 1.0
 """The paper's factor of the rewards in z_R."""
 SMALL = 2.0
-"""The six small rewards."""
+"""The size of each of the six small rewards."""
 STAYS = 0.8
-"""The share of the time at the large reward from which we say that an agent goes there and stays."""
+"""We say that an agent stays at the large reward if it spends more than this share of the time there."""
 SOON = 0.9999
-"""A discount so close to 1 that the optimal episode earns as much, but earns it as early as it can: without it, an
-episode that is long enough leaves the planner free to wander first."""
+"""A discount so close to 1 that the optimal episode still earns as much, but as early as possible. Without this
+discount, the planner of a long episode may wander first."""
 EXACT_LARGES = tuple(float(large) for large in np.round(np.arange(2.0, 12.1, 0.2), 1))
 EXACT_TEMPERATURES = (1.0, 2.0, 3.0, 5.0, 7.0, 10.0, 15.0, 20.0, 25.0, 30.0, 40.0, 50.0, 70.0, 100.0, 150.0, 200.0)
 EXACT_TEMPERATURES += (300.0, 500.0, 700.0, 1000.0)
@@ -78,27 +78,27 @@ class Asymmetric(Training):
     exact_temperatures: Distinct = EXACT_TEMPERATURES
     """temperatures of the policies of the exact agents"""
     tolerance: Annotated[float, Range(1e-6, 1_000_000)] = 0.1
-    """what the optimum may be off by"""
+    """error that is allowed in the optimum"""
 
     def rules(self) -> None:
-        """Raises SettingError if values are alike, or if Φ would be infinite."""
+        """Raises SettingError if a setting lists two values that are written alike, or if Φ would be infinite."""
         super().rules()
         self.require_distinct("lambdas", "factors")
         self.require_finite("lambdas", self.lambdas, [self.agent.discount])
 
     def temperature(self, factor: float) -> float:
-        """The temperature that has the same softmax policies as rewards that are larger by a factor."""
+        """Returns the temperature that gives the same softmax policies as rewards that are larger by a factor."""
         return self.agent.temperature / factor
 
 
 def make_world(settings: Asymmetric, lam: Scalar, **changes: Any) -> World:
-    """The world where λ is true. Its returns are plain sums."""
+    """Returns the world in which λ is true. Its returns are undiscounted sums."""
     task = dict(rewards=[settings.large, *[SMALL] * 6], depletion=Geometric(lam), horizon=settings.agent.horizon)
     return asymmetric(**(task | {"discount": 1.0} | changes))
 
 
 def fixed(settings: Asymmetric) -> Tables:
-    """An optimal episode for each λ, and what exact agents for λ = 1 do."""
+    """Computes an optimal episode for each λ, and the behaviour of exact agents for λ = 1."""
     best = []
     for lam in settings.lambdas:
         world = make_world(settings, lam)
@@ -115,7 +115,7 @@ def fixed(settings: Asymmetric) -> Tables:
 
 
 def seeded(settings: Asymmetric, seeds: Sequence[int], loop: Loop) -> Tables:
-    """One episode of each agent of some seeds, with each factor of the rewards."""
+    """Trains the agents of some seeds, and plays one episode of each with each factor of the rewards."""
     collecting = make_world(settings, 1.0, start="uniform")
     keys, (lams,) = training.pairs(seed_keys(seeds), settings.lambdas)
     states, _ = training.train("training", loop, collecting, settings.agent, keys, lams)
@@ -138,7 +138,7 @@ def seeded(settings: Asymmetric, seeds: Sequence[int], loop: Loop) -> Tables:
 
 
 def with_factor(policy: Policy, factor: Scalar) -> Policy:
-    """The policy that acts as if all rewards were larger by a factor."""
+    """Returns the policy that acts as if all rewards were larger by a factor."""
 
     def act(params: Any, carry: Any, observation: Any, key: Any) -> tuple[Any, Any, Any]:
         return policy.act(params, carry, observation._replace(remaining=factor * observation.remaining), key)
@@ -147,7 +147,7 @@ def with_factor(policy: Policy, factor: Scalar) -> Policy:
 
 
 def draw(settings: Asymmetric, tables: Tables) -> Figure:
-    """For each λ an episode of an agent, an optimal one, and where agents spend their time; below, exact agents."""
+    """Draws for each λ an agent's episode, an optimal one and where agents spend their time; below, exact agents."""
     exact = "exact" in tables
     figure = plots.figure(11.0, 2.5 * len(settings.lambdas) + 3.4 * exact)
     heights = [2.5] * len(settings.lambdas) + [3.4] * exact
@@ -173,7 +173,7 @@ def _draw_row(axes: Sequence[Axes], world: World, learned: pd.DataFrame, best: p
 
 
 def _draw_line(ax: Axes, settings: Asymmetric, tables: Tables) -> None:
-    """Where exact agents go, by the large reward and the temperature, and where the trained agents go."""
+    """Draws where exact agents go, by the large reward and the temperature, and where the trained agents go."""
     exact = tables["exact"].pivot_table(index="temperature", columns="large", values="at_large", dropna=False)
     levels, shades = [-0.1, STAYS, 1.1], ["#fde3c8", "#c9dff0"]
     if min(exact.shape) > 1:
@@ -194,7 +194,7 @@ def _draw_line(ax: Axes, settings: Asymmetric, tables: Tables) -> None:
 
 
 def _draw_earnings(ax: Axes, settings: Asymmetric, tables: Tables) -> None:
-    """What exact and trained agents earn with the large reward of the map, by the temperature."""
+    """Draws what exact and trained agents earn with the large reward of the map, by the temperature."""
     rows = select(tables["exact"], large=settings.large)
     ax.plot(rows["temperature"], rows["best_earned"], "--", color=plots.INK, lw=1, label="optimum")
     ax.plot(rows["temperature"], rows["earned"], ".-", color=plots.OTHERS[1], label="exact agent")
@@ -210,7 +210,7 @@ def _draw_earnings(ax: Axes, settings: Asymmetric, tables: Tables) -> None:
 
 
 def films(settings: Asymmetric, tables: Tables) -> Mapping[str, Callable[[Path], Any]]:
-    """One film for each λ, of seed 0."""
+    """Returns one film for each λ, of seed 0."""
     shown = {lam: _episodes_of(tables, lam, settings.factors[0])[0] for lam in settings.lambdas}
     return {
         f"λ = {lam:g}": episodes.film(make_world(settings, lam), rows[rows["seed"] == 0], f"λO-FB, λ = {lam:g}")
@@ -219,13 +219,13 @@ def films(settings: Asymmetric, tables: Tables) -> Mapping[str, Callable[[Path],
 
 
 def _episodes_of(tables: Tables, lam: float, factor: float) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """The episodes of the agents with a factor, and the optimal episode."""
+    """Returns the episodes of the agents with this λ and factor, and the optimal episode."""
     learned, best = tables["episodes"], tables["best_episodes"]
     return learned[(learned["lam"] == lam) & (learned["factor"] == factor)], best[best["lam"] == lam]
 
 
 def measure(settings: Asymmetric, tables: Tables, lam: float, factor: float) -> tuple[pd.DataFrame, pd.Series]:
-    """Measures the episodes of the agents, one row for each seed, and the optimal one.
+    """Returns measurements of the agents' episodes, one row for each seed, and of the optimal episode.
 
     The columns are the number of sites that were visited, the share of the time at the large reward, and what was
     earned. Raises NotTested if no agent has this λ or this factor.
@@ -246,7 +246,7 @@ def _measure_one(world: World, rows: pd.DataFrame) -> pd.Series:
 
 
 def _earnings(settings: Asymmetric, tables: Tables, lam: float) -> str:
-    """What agents and the optimum earn, and what agents earn with larger factors of the rewards."""
+    """Describes what agents and the optimum earn, and what agents earn with the other factors of the rewards."""
     learned, best = measure(settings, tables, lam, PLAIN)
     told = f"earned {learned['earned'].mean():.1f} of {best['earned']:.1f}"
     for factor in settings.factors:
@@ -257,14 +257,14 @@ def _earnings(settings: Asymmetric, tables: Tables, lam: float) -> str:
 
 
 def exact_agent(settings: Asymmetric, tables: Tables, factor: float) -> pd.Series:
-    """What the exact agent does with the large reward of the map and a factor. Raises NotTested without λ = 1."""
+    """Returns the exact agent's row for the large reward of the map and a factor. Raises NotTested without λ = 1."""
     require_data(LASTING in settings.lambdas, "No agents were trained for λ = 1: add 1 to lambdas.")
     rows = select(tables["exact"], large=settings.large, temperature=settings.temperature(factor))
     return rows.iloc[0]
 
 
 def fair_factors(settings: Asymmetric, tables: Tables) -> list[float]:
-    """The factors with which the paper's premise holds: the optimum and the exact agent stay at the large reward."""
+    """Returns the factors for which the paper's premise holds: optimum and exact agent stay at the large reward."""
     exact = {factor: exact_agent(settings, tables, factor) for factor in settings.factors}
     return [factor for factor, each in exact.items() if min(each["best_at_large"], each["at_large"]) > STAYS]
 
@@ -299,7 +299,7 @@ def agrees_with_the_exact_agent(settings: Asymmetric, tables: Tables) -> Finding
 
 
 def temperature_decides(settings: Asymmetric, tables: Tables) -> Finding:
-    """Tests that the exact agent leaves the large reward aside at the agents' τ, and stays there with sharper ones."""
+    """Tests that the exact agent ignores the large reward at the agents' τ, and stays there at smaller τ."""
     plain = exact_agent(settings, tables, PLAIN if PLAIN in settings.factors else settings.factors[0])
     exact = tables["exact"]
     here = select(exact, large=settings.large).sort_values("temperature")

@@ -1,7 +1,7 @@
-"""The computations of fb-lambda-table: agents that are trained for λ = ½ or λ = 1, tested where either is true.
+"""The computations of fb-lambda-table: agents are trained for λ = ½ or λ = 1, and tested where either λ is true.
 
 Training sees no rewards, so one training run serves both worlds. The tables also hold how far FᵀBμ is from the exact
-Φ_λ of the same policies after each epoch, and the optimum of the very tasks on which the agents are tested, after each
+Φ_λ of the same policies after each epoch, and the optimum of the same tasks on which the agents are tested, after each
 epoch and at the end.
 """
 
@@ -53,25 +53,25 @@ class LambdaTable(Training):
     """test episodes of each run at the end"""
 
     def rules(self) -> None:
-        """Raises SettingError if values are alike, or if Φ would be infinite."""
+        """Raises SettingError if a setting lists two values that are written alike, or if Φ would be infinite."""
         super().rules()
         self.require_distinct("agents", "worlds")
         self.require_finite("agents", self.agents, [self.agent.discount])
 
 
 def true_world(settings: LambdaTable, lam: Scalar) -> World:
-    """FourRooms where λ is true."""
+    """Returns FourRooms in which λ is true."""
     return training.rooms(settings, depletion=Geometric(lam))
 
 
 def final_tasks(settings: LambdaTable) -> Tasks:
-    """The tasks of the test at the end. All agents and all seeds meet the same ones."""
+    """Returns the tasks of the test at the end. They are the same for all agents and all seeds."""
     world = training.rooms(settings)
     return forward_backward.draw_tasks(jax.random.key(1), world, settings.final_episodes, settings.goals)
 
 
 def fixed(settings: LambdaTable) -> Tables:
-    """The optimum of each task of the test at the end, in each world; nothing if there are too many goals."""
+    """Returns the optimum of each task of the final test, in each world, or nothing if there are too many goals."""
     if settings.goals > MOST_GOALS:
         return {}
     best, count = _optima(settings, final_tasks(settings)), settings.final_episodes
@@ -84,9 +84,9 @@ def _optima(settings: LambdaTable, tasks: Tasks) -> Float[np.ndarray, "worlds ta
 
 
 def curve_optima(settings: LambdaTable, seeds: Sequence[int]) -> pd.DataFrame:
-    """The mean optimum of the tasks on which the agents of each seed are tested after each epoch, in each world.
+    """Returns the mean optimum of the tasks on which each seed is tested after each epoch, in each world.
 
-    Agents of one seed meet the same tasks whatever λ they are trained for, because they share their keys.
+    All agents of one seed are tested on the same tasks, whatever λ they are trained for, because they share keys.
     """
     world, epochs = training.rooms(settings), settings.agent.schedule.epochs
 
@@ -100,7 +100,7 @@ def curve_optima(settings: LambdaTable, seeds: Sequence[int]) -> pd.DataFrame:
 
 
 def watched_tasks(settings: LambdaTable, world: World, key: jax.Array) -> Tasks:
-    """The tasks of a test during training."""
+    """Returns the tasks of a test during training."""
     return forward_backward.draw_tasks(key, world, settings.episodes, settings.goals)
 
 
@@ -109,7 +109,7 @@ def seeded(settings: LambdaTable, seeds: Sequence[int], loop: Loop) -> Tables:
     world, tasks = training.rooms(settings), final_tasks(settings)
 
     def test(params: Params, tasks: Tasks) -> Float[Array, " worlds"]:
-        """The mean return in each world. The tasks are the same whatever λ is true."""
+        """Returns the mean return in each world. The tasks are the same whatever λ is true."""
         policy = forward_backward.policy(params, world)
 
         def mean_return(lam: Array) -> Float[Array, ""]:
@@ -138,7 +138,7 @@ def seeded(settings: LambdaTable, seeds: Sequence[int], loop: Loop) -> Tables:
 
 
 def _show(settings: LambdaTable, states: State, place: int, loop: Loop) -> pd.DataFrame:
-    """Keeps the agents of seed 0, and returns one episode of each. `place` is that of the seed among all seeds."""
+    """Keeps the agents of seed 0, and returns one episode of each. `place` is the place of seed 0 among the seeds."""
     world, task, tables = training.rooms(settings), shown_task(settings), []
     for i, lam in enumerate(settings.agents):
         run, config = place * len(settings.agents) + i, dataclasses.replace(settings.agent, lam=lam)
@@ -150,7 +150,7 @@ def _show(settings: LambdaTable, states: State, place: int, loop: Loop) -> pd.Da
 
 
 def shown_task(settings: LambdaTable) -> World:
-    """The task of the drawn episodes: the smallest true λ, goals in the rooms at the top right and bottom left."""
+    """Returns the task of the drawn episodes: the smallest true λ, and goals in the top right and bottom left room."""
     task = true_world(settings, min(settings.worlds))
     place = dict(sites=[(3, 8), (8, 2)], rewards=[1.0, 1.0], discount=1.0)
     return dataclasses.replace(task, **place)

@@ -1,7 +1,7 @@
 """λO-FB on FourRooms: two random goals, a random start, and agents that are trained for λ = ½ or λ = 1.
 
 Each agent is tested where λ = ½ is true and where λ = 1 is true (`fb_lambda_learning`). The paper's statements are
-judged by the mean over all epochs of the curves that it draws; early epochs and the end are told apart.
+judged by the mean over all epochs of the curves that it draws; separate claims judge the early epochs and the end.
 """
 
 from collections.abc import Callable, Mapping
@@ -23,13 +23,13 @@ from wane.experiments.networks.fb_lambda_learning import LambdaTable, fixed, see
 from wane.experiments.networks.training import require_data
 
 HIGHLY = 20
-"""The loss in percent from which we call it highly suboptimal."""
+"""We call an agent highly suboptimal if it loses more than this, in percent."""
 EARLY = 0.2
 """The share of the epochs that we call early."""
 
 
 def draw(settings: LambdaTable, tables: Tables) -> Figure:
-    """Learning curves, the lead of one λ̂, errors against the exact Φ, the end of each seed, and two episodes."""
+    """Draws learning curves, the lead of one λ̂, errors against the exact Φ, final returns by seed, two episodes."""
     figure = plots.figure(13.0, 6.6)
     rows = figure.add_gridspec(2, 1)
     upper, lower = rows[0].subgridspec(1, 4), rows[1].subgridspec(1, 3)
@@ -57,7 +57,7 @@ def draw(settings: LambdaTable, tables: Tables) -> Figure:
 
 
 def _draw_curves(ax: Axes, settings: LambdaTable, tables: Tables, true_lam: float) -> None:
-    """Returns after each epoch, as the paper draws them, and the optimum of the same tasks."""
+    """Draws the return after each epoch, as the paper does, and the optimum of the same tasks."""
     curves = select(tables["curves"], true_lam=true_lam)
     for lam in settings.agents:
         rows = select(curves, trained_lam=lam)
@@ -71,7 +71,7 @@ def _draw_curves(ax: Axes, settings: LambdaTable, tables: Tables, true_lam: floa
 
 
 def _draw_lead(ax: Axes, settings: LambdaTable, tables: Tables) -> None:
-    """By how much the lowest λ̂ leads the highest one, averaged over a tenth of the epochs at a time."""
+    """Draws by how much the lowest λ̂ leads the highest one, averaged over each tenth of the epochs."""
     low, high = min(settings.agents), max(settings.agents)
     width, known = max(settings.agent.schedule.epochs // 10, 1), "curve_optima" in tables
     for style, true_lam in zip(("-", "--"), settings.worlds, strict=False):
@@ -90,7 +90,7 @@ def _draw_lead(ax: Axes, settings: LambdaTable, tables: Tables) -> None:
 
 
 def films(settings: LambdaTable, tables: Tables) -> Mapping[str, Callable[[Path], Any]]:
-    """One film for each agent of seed 0."""
+    """Returns one film for each agent of seed 0."""
     task, lowest = shown_task(settings), min(settings.worlds)
     return {
         f"λ̂ = {lam:g}": episodes.film(task, rows, f"λO-FB trained for λ = {lam:g}, true λ = {lowest:g}")
@@ -99,19 +99,19 @@ def films(settings: LambdaTable, tables: Tables) -> Mapping[str, Callable[[Path]
 
 
 def scores(tables: Tables, true_lam: float) -> pd.DataFrame:
-    """The mean returns at the end where a λ is true: one row for each seed, one column for each agent."""
+    """Returns the mean returns at the end where a λ is true: one row for each seed, one column for each agent."""
     ends = tables["ends"]
     return ends[ends["true_lam"] == true_lam].pivot_table(index="seed", columns="trained_lam", values="mean_return")
 
 
 def by_agent(tables: Tables, true_lam: float) -> pd.DataFrame:
-    """The mean returns during training where a λ is true: a row for each seed and epoch, a column for each agent."""
+    """Returns mean returns in training where a λ is true: a row for each seed and epoch, a column for each agent."""
     curves = select(tables["curves"], true_lam=true_lam)
     return curves.pivot_table(index=["seed", "epoch"], columns="trained_lam", values="mean_return")
 
 
 def curve_scores(tables: Tables, true_lam: float, until: float = np.inf) -> pd.DataFrame:
-    """The mean over epochs of what the curves show: one row for each seed, one column for each agent.
+    """Returns the mean of the learning curves over epochs: one row for each seed, one column for each agent.
 
     Epochs after `until` do not count.
     """
@@ -120,7 +120,7 @@ def curve_scores(tables: Tables, true_lam: float, until: float = np.inf) -> pd.D
 
 
 def early_epochs(settings: LambdaTable) -> int:
-    """The number of epochs that we call early."""
+    """Returns the number of epochs that we call early."""
     return max(round(EARLY * settings.agent.schedule.epochs), 1)
 
 
@@ -134,7 +134,7 @@ def _require(settings: LambdaTable, true_lam: float) -> None:
 
 
 def _compare(score: pd.DataFrame, ours: float, other: float, detail: str) -> Finding:
-    """Tests that agents trained for one λ earn more than those trained for another, seed by seed."""
+    """Tests that agents trained for one λ earn more than agents trained for another λ, paired by seed."""
     found, base = paired_difference(score[ours], score[other]), score[other].mean()
     percent = f": {100 * found.value / base:+.1f} %" if base else ""
     told = f"λ̂ = {ours:g} earns {score[ours].mean():.3f}, λ̂ = {other:g} {base:.3f}{percent}; {detail}"
@@ -142,14 +142,14 @@ def _compare(score: pd.DataFrame, ours: float, other: float, detail: str) -> Fin
 
 
 def _told_optimum(tables: Tables, name: str, true_lam: float) -> str:
-    """The mean optimum of the tasks that were met, in words."""
+    """Describes the mean optimum of the tasks on which agents were tested."""
     if name not in tables:
         return "the optimum was not computed"
     return f"the optimum of the same tasks is {select(tables[name], true_lam=true_lam)['optimum'].mean():.3f}"
 
 
 def correct_is_better(true_lam: float, other: float) -> Callable[[LambdaTable, Tables], Finding]:
-    """Tests that agents trained for the true λ earn more, averaged over the curve that the paper draws."""
+    """Returns a test that agents trained for the true λ earn more, averaged over the curve that the paper draws."""
 
     def test(settings: LambdaTable, tables: Tables) -> Finding:
         _require(settings, true_lam)
@@ -164,7 +164,7 @@ def correct_is_better(true_lam: float, other: float) -> Callable[[LambdaTable, T
 
 
 def ends_better(true_lam: float, other: float) -> Callable[[LambdaTable, Tables], Finding]:
-    """Tests that agents trained for the true λ earn more at the end of training."""
+    """Returns a test that agents trained for the true λ earn more at the end of training."""
 
     def test(settings: LambdaTable, tables: Tables) -> Finding:
         _require(settings, true_lam)

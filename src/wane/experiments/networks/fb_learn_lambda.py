@@ -1,6 +1,6 @@
-"""λO-FB that learns λ while it trains, beside λO-FB that keeps λ = 1, in FourRooms where λ = ½ is true.
+"""λO-FB that learns λ while it trains, compared with λO-FB that keeps λ = 1, in FourRooms where λ = ½ is true.
 
-λ is learned from the rewards of states in which the agent stayed. The same regression has a closed form. It is also
+λ is learned from the rewards of states in which the agent stayed. The same regression has a closed form, which is also
 tried with slips and with noisy readings of the rewards. Noise biases least squares; other weights have no such bias.
 """
 
@@ -40,9 +40,9 @@ ESTIMATORS = ("least squares", "ratio", "earlier")
 SLIPS, NOISES = (0.0, 0.2), (0.0, 0.1)
 """Probabilities of slipping, and standard deviations of the errors with which rewards are read."""
 TROUBLES = {"none": (0.0, 0.0), "20 % slip": (0.2, 0.0), "noisy rewards": (0.0, 0.1), "slip and noise": (0.2, 0.1)}
-"""A probability of slipping and a standard deviation, by name."""
+"""The probability of slipping and the standard deviation of the errors, by name."""
 RECOVERED = 0.05
-"""How far from the true λ an estimate may lie that counts as recovered."""
+"""λ counts as recovered if its estimate is at most this far from the true λ."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class LearnLambda(Training):
 
 
 def make_world(settings: LearnLambda, **changes: Any) -> World:
-    """FourRooms with the true λ."""
+    """Returns FourRooms with the true λ."""
     return training.rooms(settings, depletion=Geometric(settings.lam), **changes)
 
 
@@ -89,7 +89,7 @@ def seeded(settings: LearnLambda, seeds: Sequence[int], loop: Loop) -> Tables:
 
 
 def _train_and_test(settings: LearnLambda, seeds: Sequence[int], loop: Loop, agent: str) -> Tables:
-    """The tables of the agents that learn λ, or of those that keep it."""
+    """Returns the tables of the agents that learn λ, or of the agents that keep it."""
     world, learns = make_world(settings), agent == LEARNS
     tasks = forward_backward.draw_tasks(jax.random.key(1), world, settings.final_episodes, settings.goals)
 
@@ -119,7 +119,7 @@ def _train_and_test(settings: LearnLambda, seeds: Sequence[int], loop: Loop, age
 
 
 def closed_form_estimates(settings: LearnLambda, seeds: Sequence[int]) -> pd.DataFrame:
-    """λ̂ in closed form from random episodes of every seed, under every trouble."""
+    """Estimates λ in closed form from random episodes of every seed, with every kind of slips and noise."""
     tables = []
     for slip in SLIPS:
         world = make_world(settings, slip=slip)
@@ -133,9 +133,9 @@ def closed_form_estimates(settings: LearnLambda, seeds: Sequence[int]) -> pd.Dat
 
 
 def _estimates(key: jax.Array, world: World, settings: LearnLambda, noise: float) -> Float[Array, " estimators"]:
-    """λ̂ by every estimator. Each sees the same random episodes, and the same errors times the noise."""
+    """Returns λ̂ of every estimator. All see the same random episodes, and the same errors times the noise."""
     config = dataclasses.replace(settings.agent, lam=1.0, goals=settings.goals, epsilon=1.0, noise=noise)
-    # Uniform actions need no networks, but `collect` takes some.
+    # Uniform actions need no networks, but `collect` requires them as an argument.
     params = forward_backward.init(jax.random.key(0), world, config).params
     steps = collect(key, params, world, config, settings.observed_episodes)
     steps = jax.tree_util.tree_map(jnp.ravel, steps)
@@ -143,12 +143,12 @@ def _estimates(key: jax.Array, world: World, settings: LearnLambda, noise: float
 
 
 def shown_task(settings: LearnLambda) -> World:
-    """The task of the films: goals in the rooms at the top right and bottom left."""
+    """Returns the task of the films, with goals in the rooms at the top right and bottom left."""
     return make_world(settings, sites=[(3, 8), (8, 2)], rewards=[1.0, 1.0], discount=1.0)
 
 
 def draw(settings: LearnLambda, tables: Tables) -> Figure:
-    """λ and the return after each epoch, and λ in closed form."""
+    """Draws λ and the return after each epoch, and the closed-form estimates of λ."""
     figure = plots.figure(11.0, 3.8)
     lam_ax, return_ax, estimate_ax = figure.subplots(1, 3)
     for agent, shade in ((LEARNS, plots.OTHERS[1]), (KEEPS, plots.OTHERS[3])):
@@ -157,7 +157,7 @@ def draw(settings: LearnLambda, tables: Tables) -> Figure:
         plots.curve(return_ax, rows, "epoch", "mean_return", agent, shade)
     lam_ax.axhline(settings.lam, color=plots.INK, ls="--", lw=1, label="true λ")
     lam_ax.set_ylim(0, 1.05)
-    # λ moves in the first epochs only. This axis shows the start at 0, and all later epochs.
+    # λ changes in the first epochs only. This axis shows the start at 0, and all later epochs.
     lam_ax.set_xscale("symlog", linthresh=1)
     lam_ax.set_xlim(left=-0.2)
     lam_ax.xaxis.set_major_formatter("{x:g}")
@@ -170,7 +170,7 @@ def draw(settings: LearnLambda, tables: Tables) -> Figure:
 
 
 def with_start(curves: pd.DataFrame) -> pd.DataFrame:
-    """The curves with the λ before training, as epoch 0 of every seed."""
+    """Returns the curves with the λ before training added as epoch 0 of every seed."""
     before = pd.DataFrame({"seed": curves["seed"].unique(), "epoch": 0, "lam": START})
     return pd.concat([before, curves], ignore_index=True)
 
@@ -191,7 +191,7 @@ def _draw_estimates(ax: Axes, settings: LearnLambda, tables: Tables) -> None:
 
 
 def films(settings: LearnLambda, tables: Tables) -> Mapping[str, Callable[[Path], Any]]:
-    """One film for each kind of agent, of seed 0."""
+    """Returns one film for each kind of agent, of seed 0."""
     task = shown_task(settings)
     return {
         str(agent): episodes.film(task, rows, f"λO-FB that {agent}, true λ = {settings.lam:g}")
@@ -200,7 +200,7 @@ def films(settings: LearnLambda, tables: Tables) -> Mapping[str, Callable[[Path]
 
 
 def finds_lambda(settings: LearnLambda, tables: Tables) -> Finding:
-    """Tests that the learned λ ends within 0.02 of the true one."""
+    """Tests that the learned λ ends within 0.02 of the true λ."""
     curves = tables["curves"]
     last = curves[(curves["agent"] == LEARNS) & (curves["epoch"] == settings.agent.schedule.epochs)]["lam"]
     found = bootstrap(last)
@@ -209,7 +209,7 @@ def finds_lambda(settings: LearnLambda, tables: Tables) -> Finding:
 
 
 def learning_pays(settings: LearnLambda, tables: Tables) -> Finding:
-    """Tests that agents that learn λ earn more than agents that keep λ = 1, seed by seed."""
+    """Tests that agents that learn λ earn more than agents that keep λ = 1, paired by seed."""
     require_data(settings.lam < 1, "λ = 1 is true, so to keep it is right: give a lam below 1.")
     score = tables["ends"].pivot_table(index="seed", columns="agent", values="mean_return")
     found, base = paired_difference(score[LEARNS], score[KEEPS]), score[KEEPS].mean()
@@ -219,7 +219,7 @@ def learning_pays(settings: LearnLambda, tables: Tables) -> Finding:
 
 
 def estimates(tables: Tables, trouble: str, estimator: str) -> pd.Series:
-    """The estimates of λ in closed form under one trouble, one for each seed."""
+    """Returns the closed-form estimates of λ under one kind of slips and noise, one for each seed."""
     slip, noise = TROUBLES[trouble]
     rows = tables["estimates"]
     chosen = (rows["estimator"] == estimator) & (rows["slip"] == slip) & (rows["noise"] == noise)
@@ -227,7 +227,7 @@ def estimates(tables: Tables, trouble: str, estimator: str) -> pd.Series:
 
 
 def _known_estimates(settings: LearnLambda, tables: Tables, trouble: str, estimator: str) -> pd.Series:
-    """The estimates. Raises NotTested if one of them is no number."""
+    """Returns the estimates. Raises NotTested if one of them is NaN."""
     found = estimates(tables, trouble, estimator)
     require_data(
         bool(np.isfinite(found).all()),

@@ -1,8 +1,9 @@
 """One model for every λ: conditioned on λ, or trained for λ = 1 and told what wears off (beyond the paper).
 
-Both are compared with models that were trained for the very λ, on FourRooms with two random goals: in worlds where λ is
-the same everywhere, and in a mixed world where some goals last and others are gone at the first visit. All agents look
-up at every step what remains of the rewards. The optimum of the same tasks and the plain model for λ = 1 are shown too.
+Both are compared with models that were trained for the λ of the world, on FourRooms with two random goals: in worlds
+where λ is the same everywhere, and in a mixed world where some goals last and others are gone at the first visit. All
+agents look up at every step what remains of the rewards. The optimum of the same tasks and the plain model for λ = 1
+are shown too.
 """
 
 import dataclasses
@@ -77,20 +78,20 @@ class ZeroShot(Training):
 
 
 def lams_of_worlds(settings: ZeroShot) -> Float[np.ndarray, "worlds states"]:
-    """λ of every state in every world. The mixed world is the last."""
+    """Returns λ of every state in every world. The mixed world is the last."""
     n = training.rooms(settings).n_states
     mixed = (np.random.default_rng(0).permutation(n) < settings.lasting * n).astype(float)
     return np.vstack([np.outer(settings.lambdas, np.ones(n)), mixed])
 
 
 def tasks_of(settings: ZeroShot) -> Tasks:
-    """The tasks of the test. All agents, seeds and worlds meet the same ones."""
+    """Returns the tasks of the test. They are the same for all agents, seeds and worlds."""
     world = training.rooms(settings)
     return forward_backward.draw_tasks(jax.random.key(1), world, settings.episodes, settings.goals)
 
 
 def fixed(settings: ZeroShot) -> Tables:
-    """The mean optimum of the tasks in each world; nothing where there are too many goals to compute it."""
+    """Returns the mean optimum of the tasks in each world, or nothing if there are too many goals to compute it."""
     if settings.goals > MOST_GOALS:
         return {}
     world, tasks = training.rooms(settings), tasks_of(settings)
@@ -125,7 +126,7 @@ def seeded(settings: ZeroShot, seeds: Sequence[int], loop: Loop) -> Tables:
 
 
 def shown_task(settings: ZeroShot) -> World:
-    """The task of the films: in the mixed world, one goal that is gone at the first visit and one that lasts."""
+    """Returns the films' task: in the mixed world, one goal that is gone at the first visit and one that lasts."""
     lam = lams_of_worlds(settings)[-1]
     sites = np.argsort(lam, kind="stable")[[0, -1]]
     changes = dict(sites=sites, rewards=[1.0, 1.0], depletion=Geometric(lam[sites]), discount=1.0)
@@ -133,7 +134,7 @@ def shown_task(settings: ZeroShot) -> World:
 
 
 def _show(settings: ZeroShot, trained: Params, conditioned: Params) -> pd.DataFrame:
-    """One episode of every agent in the shown task. The models are those of one seed."""
+    """Plays one episode of every agent in the shown task, given the models of one seed."""
     task, lam = shown_task(settings), jnp.asarray(lams_of_worlds(settings)[-1])
     own, ordinary = (jax.tree_util.tree_map(lambda leaf, i=i: leaf[i], trained) for i in (-1, -2))
     policies = _policies(task, settings.agent, lam, own, conditioned, ordinary)
@@ -146,7 +147,7 @@ def _show(settings: ZeroShot, trained: Params, conditioned: Params) -> pd.DataFr
 
 
 def films(settings: ZeroShot, tables: Tables) -> Mapping[str, Callable[[Path], Any]]:
-    """One film for each agent of seed 0, where the run kept their episodes."""
+    """Returns one film for each agent of seed 0, if the run kept their episodes."""
     if "episodes" not in tables:
         return {}
     task = shown_task(settings)
@@ -159,7 +160,7 @@ def films(settings: ZeroShot, tables: Tables) -> Mapping[str, Callable[[Path], A
 def _mean_returns(
     settings: ZeroShot, lams: Float[np.ndarray, "worlds states"], tasks: Tasks, trained: Params, conditioned: Params
 ) -> Float[Array, "worlds agents"]:
-    """Mean returns of one seed's models, all on the same tasks."""
+    """Returns the mean returns of one seed's models, all on the same tasks."""
     ordinary = jax.tree_util.tree_map(lambda leaf: leaf[len(settings.lambdas) - 1], trained)
 
     def test(lam: Float[Array, " states"], own: Params) -> Float[Array, " agents"]:
@@ -172,7 +173,7 @@ def _mean_returns(
 
 
 def _world(settings: ZeroShot, lam: Float[Array, " states"]) -> World:
-    """FourRooms with a λ for each state."""
+    """Returns FourRooms with a λ for each state."""
     n = len(lam)
     return training.rooms(settings, sites=np.arange(n), rewards=np.zeros(n), depletion=Geometric(lam))
 
@@ -185,7 +186,7 @@ def _policies(
     conditioned: Params,
     ordinary: Params,
 ) -> dict[str, Policy]:
-    """The agents that are compared where λ is true. `own` was trained for it, `ordinary` for λ = 1."""
+    """Returns the agents that are compared where `lam` is true. `own` was trained for it, `ordinary` for λ = 1."""
     for_all = dataclasses.replace(config, condition="per state")
     return {
         TRAINED: forward_backward.policy(own, world),
@@ -197,7 +198,7 @@ def _policies(
 
 
 def draw(settings: ZeroShot, tables: Tables) -> Figure:
-    """Returns as shares of the optimum where λ is the same everywhere, and returns in the mixed world."""
+    """Draws returns as shares of the optimum where λ is the same everywhere, and returns in the mixed world."""
     figure = plots.figure(11.0, 4.2)
     same_ax, mixed_ax = figure.subplots(1, 2, width_ratios=[1.4, 1])
     _draw_same(same_ax, settings, tables)
@@ -236,21 +237,21 @@ def _draw_same(ax: Axes, settings: ZeroShot, tables: Tables) -> None:
 
 
 def scores(tables: Tables, world: str) -> pd.DataFrame:
-    """Mean returns in a world: one row for each seed, one column for each agent."""
+    """Returns the mean returns in a world: one row for each seed, one column for each agent."""
     returns = tables["returns"]
     return returns[returns["world"] == world].pivot_table(index="seed", columns="agent", values="mean_return")
 
 
 def optimum(tables: Tables, world: str) -> float:
-    """The mean optimum of the tasks in a world; NaN if it was not computed."""
+    """Returns the mean optimum of the tasks in a world, or NaN if it was not computed."""
     return float(select(tables["optima"], world=world)["optimum"].iloc[0]) if "optima" in tables else np.nan
 
 
 def ratios(settings: ZeroShot, tables: Tables, agent: str, other: str) -> pd.DataFrame:
-    """What an agent earns as a share of what another earns: one row for each seed, one column for each λ.
+    """Returns an agent's returns as shares of another agent's: one row for each seed, one column for each λ.
 
-    Models for λ = 1 are one and the same thing where λ = 1, so that only an agent that is conditioned on λ is compared
-    there. Raises NotTested if there is no λ to compare at, or if the other agent earned nothing.
+    Where λ = 1, all models that were trained for λ = 1 are the same, so only the agent that is conditioned on λ is
+    compared there. Raises NotTested if there is no λ to compare at, or if the other agent earned nothing.
     """
     names = [name for name in settings.names if name != label(1.0) or CONDITIONED in (agent, other)]
     require_data(bool(names), "Models were trained for λ = 1 alone: add other values to lambdas.")
@@ -261,7 +262,7 @@ def ratios(settings: ZeroShot, tables: Tables, agent: str, other: str) -> pd.Dat
 
 
 def earns_a_share(agent: str, other: str, share: float) -> Callable[[ZeroShot, Tables], Finding]:
-    """Tests that an agent earns more than a share of what another earns, seed by seed, averaged over λ."""
+    """Returns a test that an agent earns more than a share of another's return, paired by seed, averaged over λ."""
 
     def test(settings: ZeroShot, tables: Tables) -> Finding:
         found = ratios(settings, tables, agent, other)
@@ -272,7 +273,7 @@ def earns_a_share(agent: str, other: str, share: float) -> Callable[[ZeroShot, T
 
 
 def helps_where_mixed(agent: str) -> Callable[[ZeroShot, Tables], Finding]:
-    """Tests that an agent earns more than the λ = 1 model as it is, where some rewards last and some do not."""
+    """Returns a test that an agent earns more than the plain λ = 1 model in the mixed world."""
 
     def test(settings: ZeroShot, tables: Tables) -> Finding:
         require_data(0 < settings.lasting < 1, "No world is mixed: give a lasting between 0 and 1.")

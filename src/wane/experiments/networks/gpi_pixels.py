@@ -1,8 +1,8 @@
 """Composing policies from pixels: FourRooms seen in the first person, with λ-features of the four policies.
 
-`composing_pixels` computes the tables; here are the picture, the films and the claims. An agent compares the values of
-all actions, as the paper does, or it follows the policy whose own action is best. The data hold other actions than
-those of the policies at the first step of an episode only, so the values of others are guesses later on.
+`composing_pixels` computes the tables; this module has the figure, the films and the claims. An agent compares the
+values of all actions, as the paper does, or it follows the policy whose own action is best. In the data only the first
+step of an episode may take an action that is not the policy's, so later the values of such actions are guesses.
 """
 
 import dataclasses
@@ -33,7 +33,7 @@ from wane.experiments.networks.composing_pixels import (
 )
 
 PICTURED = 1
-"""The policy whose λFs are pictured: the one that walks to the largest reward."""
+"""The policy whose λFs are drawn: it walks to the largest reward."""
 TITLES = {
     "product": "regressing wᵀφ (the paper)",
     "vector": "regressing φ",
@@ -42,7 +42,7 @@ TITLES = {
 
 
 class Kind(NamedTuple):
-    """A kind of agent, whatever its λ̂ is."""
+    """A kind of agent, which may have any λ̂."""
 
     target: str
     choice: str = COMPARING
@@ -50,7 +50,7 @@ class Kind(NamedTuple):
 
 
 def draw(settings: GpiPixels, tables: Tables) -> Figure:
-    """Returns of all agents, the λFs of the states as points, and learned values beside exact ones."""
+    """Draws returns of all agents, the λFs of the states as points, and learned values against exact values."""
     figure = plots.figure(11.5, 7.2)
     grid = figure.add_gridspec(2, 6)
     panels = [*settings.targets, EXACT]
@@ -73,7 +73,7 @@ def draw(settings: GpiPixels, tables: Tables) -> Figure:
 
 
 def _draw_returns(ax: Axes, settings: GpiPixels, tables: Tables, target: str) -> None:
-    """Two bars for each λ̂: pale ones compare all actions, full ones follow policies."""
+    """Draws two bars for each λ̂: a pale one if agents compare all actions, a full one if they follow policies."""
     lambdas = sorted(settings.lambdas)
     places, best = np.arange(len(lambdas)), tables["optimum"]["value"].mean()
     lowest = 0.0
@@ -100,7 +100,7 @@ def _draw_returns(ax: Axes, settings: GpiPixels, tables: Tables, target: str) ->
 
 
 def films(settings: GpiPixels, tables: Tables) -> Mapping[str, Callable[[Path], Any]]:
-    """An episode of every agent: what it sees beside where it is."""
+    """Returns films of an episode of every agent, which show its views next to its position."""
     shown, found = tables["shown"], {}
     world = dataclasses.replace(settings.world, observation=settings.agent.base.sight.observation)
     for target in settings.targets:
@@ -116,12 +116,12 @@ def _rows(tables: Tables, kind: Kind) -> pd.DataFrame:
 
 
 def _means(tables: Tables, kind: Kind) -> pd.DataFrame:
-    """Mean returns over all starts, (seeds, λ̂)."""
+    """Returns the mean returns over all starts, with the axes (seeds, λ̂)."""
     return _rows(tables, kind).pivot_table(index="seed", columns="lam", values="value")
 
 
 def _difference(tables: Tables, ours: tuple[Kind, float], theirs: tuple[Kind, float]) -> Estimate:
-    """The difference of the returns of two agents, a kind and a λ̂ each: over seeds, or over starts of a single seed."""
+    """Estimates the difference between two agents' returns, over seeds, or over starts if there is one seed."""
     rows = [select(_rows(tables, kind), lam=lam) for kind, lam in (ours, theirs)]
     runs = "seed" if rows[0]["seed"].nunique() > 1 else "start"
     one, other = (each.groupby(runs)["value"].mean() for each in rows)
@@ -138,7 +138,7 @@ Test = Callable[[GpiPixels, Tables], Finding]
 
 
 def the_true_lambda_is_best(kind: Kind) -> Test:
-    """A test that the agent with the true λ earns more than the best of the others, seed by seed."""
+    """Returns a test that the agent with the true λ earns more than the best of the others, paired by seed."""
 
     def test(settings: GpiPixels, tables: Tables) -> Finding:
         _need_target(settings, kind.target)
@@ -155,7 +155,7 @@ def the_true_lambda_is_best(kind: Kind) -> Test:
 
 
 def earns_more(ours: Kind, theirs: Kind) -> Test:
-    """A test that agents of one kind with the true λ earn more than those of another kind, seed by seed."""
+    """Returns a test that agents of one kind with the true λ earn more than those of another kind, paired by seed."""
 
     def test(settings: GpiPixels, tables: Tables) -> Finding:
         _need_target(settings, ours.target, theirs.target)
@@ -168,7 +168,7 @@ def earns_more(ours: Kind, theirs: Kind) -> Test:
 
 
 def exact_features_favour_the_true_lambda(settings: GpiPixels, tables: Tables) -> Finding:
-    """Whether exact λFs of exact Laplacian features earn more with the true λ than with any other, over all starts."""
+    """Tests whether exact λFs of exact Laplacian features earn most with the true λ, over all starts."""
     beliefs.need(settings.lambdas, settings.lam)
     rows = select(tables["exact"], features=SMOOTH, memory="refreshed", choice=COMPARING)
     means = rows.groupby("lam")["value"].mean()
@@ -178,7 +178,7 @@ def exact_features_favour_the_true_lambda(settings: GpiPixels, tables: Tables) -
 
 
 def refreshing_is_needed(settings: GpiPixels, tables: Tables) -> Finding:
-    """Whether the exact λR of the states with the true λ earns the most only if w is made anew at every step."""
+    """Tests whether the exact λR with the true λ earns the most if w is recomputed at every step, and only then."""
     beliefs.need(settings.lambdas, settings.lam)
     rows = select(tables["exact"], features=STATES, choice=COMPARING)
     means = rows.pivot_table(index="memory", columns="lam", values="value")
@@ -193,7 +193,7 @@ def refreshing_is_needed(settings: GpiPixels, tables: Tables) -> Finding:
 
 
 def values_are_those_of_the_states(settings: GpiPixels, tables: Tables) -> Finding:
-    """Whether values from pixels correlate with exact ones by more than 0.9 for the true λ, averaged over policies."""
+    """Tests whether values from pixels have a mean correlation above 0.9 with exact ones, for the true λ."""
     beliefs.need(settings.lambdas, settings.lam)
     fits = select(tables["fits"], target=settings.targets[0], iteration=settings.agent.iterations)
     rows = select(fits, lam=settings.lam)

@@ -1,13 +1,13 @@
 """TD on features in the 6 × 6 grid: the third panel of the paper's figure of policy evaluation.
 
 The agent learns the λF of base features along episodes. The features are one-hot states, as the paper's text says, or
-learned Laplacian features, as its appendix says. The error is that of `policy-evaluation`. What TD converges to is
-known for both, because the exact λF of any features is (`wane.lambda_features`).
+learned Laplacian features, as its appendix says. The error is defined as in `policy-evaluation`. The limit of TD is
+known for both, because the exact λF of any features can be computed (`wane.lambda_features`).
 
 | table | kind | a row for each | columns |
 | --- | --- | --- | --- |
 | `sweeps` | fixed | λ̂, sweep of dynamic programming | lam, sweep, error |
-| `exact` | fixed | λ̂, number of eigenfunctions | lam, features, error: that of their exact λF |
+| `exact` | fixed | λ̂, number of eigenfunctions | lam, features, error: the error of their exact λF |
 | `learning` | seeded | base features (or "table"), seed, λ̂, tenth episode | features, seed, lam, episode, error |
 | `limits` | seeded | base features, seed, λ̂ | features, seed, lam, error, distance |
 
@@ -89,7 +89,7 @@ class GridFeatures(Seeded):
     }
 
     def rules(self) -> None:
-        """Raises SettingError if there are too few episodes, or if the agents do not learn online from states."""
+        """Raises SettingError if there are too few episodes, or unless the agents learn online from one-hot states."""
         super().rules()
         least = CHUNKS * RECORDED
         needed = f"at least {least} is needed, because every tenth error of the last tenth of them is judged"
@@ -105,13 +105,13 @@ class GridFeatures(Seeded):
 
     @property
     def tabular(self) -> PolicyEvaluation:
-        """The settings of the same evaluation in tables."""
+        """The settings of the same evaluation with tabular methods."""
         agent = td.Config(episodes=self.agent.episodes, epsilon=self.agent.epsilon)
         return PolicyEvaluation(self.seeds, self.lambdas, self.lam, self.discount, horizon=self.horizon, agent=agent)
 
 
 def fixed(settings: GridFeatures) -> Tables:
-    """Dynamic programming, as in `policy-evaluation`, and the exact λF of exact Laplacian eigenfunctions."""
+    """Runs dynamic programming, as in `policy-evaluation`, and computes errors of the exact λF of eigenfunctions."""
     world = settings.world
     truth, counts = exact_q(world, settings.lam), range(1, world.n_states + 1)
     errors = [[_eigenfunction_error(world, count, lam, truth) for count in counts] for lam in settings.lambdas]
@@ -120,7 +120,7 @@ def fixed(settings: GridFeatures) -> Tables:
 
 
 def _eigenfunction_error(world: World, count: int, lam: float, truth: QValues) -> float:
-    """The error of the exact λF of the first eigenfunctions of the uniform walk."""
+    """Returns the error of the exact λF of the first eigenfunctions of the uniform walk."""
     walk = world.mdp.under(np.full((world.n_states, world.n_actions), 1 / world.n_actions))
     phi = eigenfunctions(walk, count).unit_range()
     weights = np.linalg.lstsq(phi, np.eye(world.n_states)[:, world.sites] @ world.rewards, rcond=None)[0]
@@ -129,18 +129,18 @@ def _eigenfunction_error(world: World, count: int, lam: float, truth: QValues) -
 
 
 def seeded(settings: GridFeatures, seeds: Sequence[int], loop: Loop) -> Tables:
-    """TD on a table, as in `policy-evaluation`, and on each kind of features."""
+    """Runs TD on a table, as in `policy-evaluation`, and on each kind of features."""
     table = policy_evaluation.seeded(settings.tabular, seeds, loop)
     found = [_learn(settings, kind, seeds, loop) for kind in settings.kinds]
     tables = {name: [each[name] for each in found] for name in found[0]}
     tables["learning"].append(table["learning"].assign(features=TABLE))
     joined = {name: pd.concat(parts, ignore_index=True) for name, parts in tables.items()}
-    # The table is long, and single precision halves it.
+    # The table is long, and single precision halves its size.
     return joined | {"learning": joined["learning"].astype({"error": np.float32})}
 
 
 def _learn(settings: GridFeatures, kind: Features, seeds: Sequence[int], loop: Loop) -> Tables:
-    """TD on one kind of features, all seeds and λ̂ in one program; keeps the agents of seed 0."""
+    """Runs TD on one kind of features for all seeds and λ̂ in one program. Keeps the agents of seed 0."""
     world, lams = settings.world, jnp.asarray(settings.lambdas)
     config, truth = dataclasses.replace(settings.agent, features=kind), exact_q(world, settings.lam)
     data = laplacian.collect_data(jax.random.key(0), world, config.base)
@@ -178,12 +178,12 @@ def _learn(settings: GridFeatures, kind: Features, seeds: Sequence[int], loop: L
 
 
 def _one(tree: Any, *index: int) -> Any:
-    """One run out of many that are stacked along the first axes."""
+    """Returns one run out of many that are stacked along the first axes."""
     return jax.tree_util.tree_map(lambda leaf: leaf[index], tree)
 
 
 def _limits(settings: GridFeatures, params: Params, truth: QValues) -> pd.DataFrame:
-    """The error of the exact λF of one seed's base features, and how far the learned one is from it, by λ̂."""
+    """Returns the error of the exact λF of one seed's base features and its distance to the learned λF, by λ̂."""
     world, rows = settings.world, []
     kernel, views = world.mdp.under(world.policies[0]), jnp.eye(world.n_states)
     for i, lam in enumerate(settings.lambdas):
@@ -199,7 +199,7 @@ def _limits(settings: GridFeatures, params: Params, truth: QValues) -> pd.DataFr
 
 
 def draw(settings: GridFeatures, tables: Tables) -> Figure:
-    """The errors of all methods. Dotted lines are those of the exact λF of the features."""
+    """Draws the errors of all methods. Dotted lines are the errors of the exact λF of the features."""
     panels = (TABLE, *settings.kinds)
     figure = plots.figure(3.1 * (2 + len(panels)), 3.6)
     names = {lam: beliefs.label(lam) + (" (true)" if lam == settings.lam else "") for lam in settings.lambdas}
@@ -223,7 +223,7 @@ def draw(settings: GridFeatures, tables: Tables) -> Figure:
 
 
 def learning_is_best_with_the_true_lambda(kind: Features) -> Callable[[GridFeatures, Tables], Finding]:
-    """A test that TD on features ends with a smaller error for the true λ than for the best wrong one."""
+    """Returns a test that TD on features ends with a smaller error for the true λ than for the best wrong λ̂."""
 
     def test(settings: GridFeatures, tables: Tables) -> Finding:
         _need(settings, kind)
@@ -234,14 +234,14 @@ def learning_is_best_with_the_true_lambda(kind: Features) -> Callable[[GridFeatu
 
 
 def the_limit_is_best_with_the_true_lambda(settings: GridFeatures, tables: Tables) -> Finding:
-    """Whether the exact λF of the learned base features has a smaller error for the true λ than for any wrong one."""
+    """Tests whether the exact λF of the learned base features has the smallest error for the true λ."""
     _need(settings, "laplacian")
     rows = select(tables["limits"], features="laplacian")
     return _true_lambda_is_best(settings, rows.pivot_table("error", index="seed", columns="lam"))
 
 
 def exact_eigenfunctions_favour_the_true_lambda(settings: GridFeatures, tables: Tables) -> Finding:
-    """Whether the exact λF of as many exact eigenfunctions as the agents have features is best with the true λ."""
+    """Tests whether the exact λF of eigenfunctions, as many as the agents have features, is best with the true λ."""
     beliefs.need(settings.lambdas, settings.lam)
     error = tables["exact"].pivot_table("error", index="features", columns="lam")
     rivals = error[list(beliefs.others(settings.lambdas, settings.lam))].min(axis=1)
@@ -278,7 +278,7 @@ LEARNED_FEATURES = (
     "exact Laplacian eigenfunctions the true λ is best (0.09 against 0.25), as it is with 5, 7 and 9 to 15 of the 16; "
     "and TD on one-hot features agrees with the paper (0.03 against 0.27)."
 )
-"""What is known about the claim that TD on learned Laplacian features is most accurate for the true λ."""
+"""The account of the claim that TD on learned Laplacian features is most accurate for the true λ."""
 
 EXPERIMENT = Experiment(
     name="grid-features",

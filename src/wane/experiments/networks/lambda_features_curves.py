@@ -1,13 +1,13 @@
 """Learning curves of λ-features from pixels: the loss of the base features, and the errors of fitted iteration.
 
-One policy of FourRooms is evaluated. The errors are mean squares of wᵀφ_θ(s, a) over the data of that policy, against Q
-under the true λ (the paper's), against Q under λ̂, and against the exact λF of the same base features.
+One policy of FourRooms is evaluated. The errors are mean squared differences between wᵀφ_θ(s, a) and Q under the true λ
+(the paper's error), Q under λ̂, or the exact λF of the same base features, over the data of that policy.
 
 | table | kind | a row for each | columns |
 | --- | --- | --- | --- |
 | `base` | seeded | seed, epoch | seed, epoch, loss |
 | `fits` | seeded | seed, target, λ̂, iteration | …, loss, error, own_error, features_error, correlation |
-| `limits` | seeded | seed, λ̂ | seed, lam, error: that of the exact λF of the base features against Q under the true λ |
+| `limits` | seeded | seed, λ̂ | seed, lam, error: of the exact λF of the base features against Q under the true λ |
 """
 
 from collections.abc import Callable, Sequence
@@ -39,7 +39,7 @@ class Curves(FromPixels):
     """the number of the evaluated policy"""
 
     def rules(self) -> None:
-        """Raises SettingError for a policy that there is not."""
+        """Raises SettingError if the policy does not exist."""
         super().rules()
         last = len(self.world.policies) - 1
         self.require(
@@ -48,7 +48,7 @@ class Curves(FromPixels):
 
 
 def seeded(settings: Curves, seeds: Sequence[int], loop: Loop) -> Tables:
-    """Trains all seeds."""
+    """Trains all agents of some seeds. Returns losses and errors."""
     data = collect_data(jax.random.key(0), settings.world, settings.agent.base)
     fits = pixels.train_seeds(loop, seeds, settings, data, [settings.policy])
     epochs, iterations = (range(1, count + 1) for count in (settings.agent.base.epochs, settings.agent.iterations))
@@ -62,7 +62,7 @@ def seeded(settings: Curves, seeds: Sequence[int], loop: Loop) -> Tables:
 
 
 def draw(settings: Curves, tables: Tables) -> Figure:
-    """The loss of the base features, and two errors of every target."""
+    """Draws the loss of the base features, and two errors of every target."""
     figure = plots.figure(11.5, 6.4)
     grid = figure.add_gridspec(2, 3)
     base = figure.add_subplot(grid[0, 0])
@@ -97,7 +97,7 @@ def draw(settings: Curves, tables: Tables) -> Figure:
 
 
 def _log_scale(ax: Axes, errors: pd.Series) -> None:
-    """Makes the axis logarithmic. Where every error is 0, there is nothing that such an axis could show."""
+    """Makes the axis logarithmic, unless every error is 0, which such an axis could not show."""
     if (errors > 0).any():
         ax.set_yscale("log")
 
@@ -106,14 +106,14 @@ Test = Callable[[Curves, Tables], Finding]
 
 
 def _last(tables: Tables, target: str, column: str) -> pd.DataFrame:
-    """A column after the last iteration, (seeds, λ̂)."""
+    """Returns a column after the last iteration, with the axes (seeds, λ̂)."""
     rows = select(tables["fits"], target=target)
     rows = rows[rows["iteration"] == rows["iteration"].max()]
     return rows.pivot_table(index="seed", columns="lam", values=column)
 
 
 def lowest_for_the_true_lambda(error_of: Callable[[Tables], pd.DataFrame], target: str | None = None) -> Test:
-    """Tests that errors (seeds, λ̂) are lowest for the true λ, seed by seed; those of a `target` need its networks."""
+    """Returns a test that errors (seeds, λ̂) are lowest for the true λ, paired by seed; `target` must have been run."""
 
     def test(settings: Curves, tables: Tables) -> Finding:
         _need_targets(settings, *[target] if target else [])
@@ -138,7 +138,7 @@ def _limits(tables: Tables) -> pd.DataFrame:
 
 
 def all_features_are_closer_to_the_exact(settings: Curves, tables: Tables) -> Finding:
-    """Whether regressing all features ends nearer to the exact λF than regressing their product, for the true λ."""
+    """Tests whether regressing all features ends nearer to the exact λF than regressing wᵀφ_λ, for the true λ."""
     _need_targets(settings, "product", "vector")
     beliefs.need(settings.lambdas, settings.lam)
     product, vector = (_last(tables, target, "features_error")[settings.lam] for target in ("product", "vector"))

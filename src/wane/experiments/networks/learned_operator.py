@@ -1,8 +1,8 @@
 """Does a λ operator that is trained on solved targets reach the optimum? (Beyond the paper.)
 
 λO-FB as the paper trains it misses the large reward of the asymmetric map, and its Φ has a relative error of 0.14 to
-0.31 in FourRooms. `wane.agents.learned_operator` is trained on the exact Φ of the policies it acts by. There is one
-model for each λ and map, and one model for all λ on maps for which no setting was chosen.
+0.31 in FourRooms. `wane.agents.learned_operator` is trained on the exact Φ of the policies by which it acts. There is
+one model for each λ and map, and one model for all λ on maps for which no setting was tuned.
 """
 
 import dataclasses
@@ -39,7 +39,7 @@ from wane.worlds.world import World
 PAPER = Config()
 FOR_ONE, FOR_ALL = "for one λ", "for all λ"
 PROBED = 120
-"""Moments of the test episodes, at most, at which the error of Φ is measured."""
+"""The largest number of moments of the test episodes at which the error of Φ is measured."""
 EVERY = 5
 """Steps between two of these moments."""
 
@@ -58,11 +58,11 @@ class Learning(Seeded):
     agent: Config = PAPER
     """the settings of the learned λ operator"""
     maps: Annotated[tuple[Map, ...], DISTINCT] = (ASYMMETRIC, ROOMS)
-    """where one model is trained for each of `lambdas`"""
+    """maps on which one model is trained for each of `lambdas`"""
     lambdas: Lambdas = (1.0, 0.5, 0.1)
     """λ of these models and of the worlds they act in"""
     other_maps: Annotated[tuple[Map, ...], DISTINCT] = OTHERS
-    """where one model is trained for all λ"""
+    """maps on which one model is trained for all λ"""
     other_lambdas: Lambdas = (0.0, 0.25, 0.5, 0.75, 1.0)
     """λ of the worlds in which that model acts"""
     tasks: Count = 100
@@ -70,16 +70,16 @@ class Learning(Seeded):
     horizon: Count = 50
     """steps of a test episode"""
     tolerance: Positive = 0.1
-    """what the optimum of the asymmetric map may be off by"""
+    """error that is allowed in the optimum of the asymmetric map"""
 
     @property
     def acting(self) -> Operating:
-        """The same tasks, as the experiment with the exact operator has them."""
+        """The settings of the same tasks in the experiment with the exact operator."""
         return Operating(tasks=self.tasks, horizon=self.horizon, tolerance=self.tolerance)
 
 
 def fixed(settings: Learning) -> Tables:
-    """The mean optimum of the tasks for every map and λ. It is NaN where it is not known."""
+    """Returns the mean optimum of the tasks for every map and λ; NaN where it is not known."""
     rows = []
     for maps, lambdas in ((settings.maps, settings.lambdas), (settings.other_maps, settings.other_lambdas)):
         for name in maps:
@@ -98,7 +98,7 @@ def seeded(settings: Learning, seeds: Sequence[int], loop: Loop) -> Tables:
 
 
 def _on_map(settings: Learning, name: str, seeds: Sequence[int], loop: Loop, conditioned: bool) -> Tables:
-    """Trains and tests the models of a map: one for each λ, or one for all."""
+    """Trains and tests the models of a map: one for each λ, or one for all λ."""
     config = dataclasses.replace(settings.agent, conditioned=conditioned)
     model, lambdas = (FOR_ALL, settings.other_lambdas) if conditioned else (FOR_ONE, settings.lambdas)
     trained = (1.0,) if conditioned else lambdas
@@ -155,7 +155,7 @@ def _keep(
 def act(
     settings: Learning, name: str, config: Config, params: Params, lambdas: Sequence[float]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The mean return of each model, and the median relative error of Φ for the policies that it acts by.
+    """Returns the mean return of each model, and the median relative error of Φ for the policies by which it acts.
 
     `params` has the axes (seeds, models, …). There is one model for each λ, or one that acts under all of them.
     """
@@ -190,7 +190,7 @@ def _act(world: World, config: Config, params: Params, tasks: Tasks) -> tuple[Fl
 
 
 def shares(tables: Tables, model: str, *maps: str) -> pd.DataFrame:
-    """The rows of a kind of model and some maps whose optimum is known, with the share of it that was earned."""
+    """Returns the rows of a model and some maps that have a known optimum, with the share of it that was earned."""
     table = tables["returns"].merge(tables["optima"], on=["map", "lam"])
     table = table[table["map"].isin(maps) & (table["model"] == model) & table["optimum"].notna()]
     if table.empty:
@@ -205,7 +205,7 @@ def _told(table: pd.DataFrame, column: str) -> str:
 
 
 def every_seed_earns(least: float, *maps: str) -> Callable[[Learning, Tables], Finding]:
-    """Tests that every model for one λ earns more than a share of the optimum."""
+    """Returns a test that every model for one λ earns more than a share of the optimum."""
 
     def test(settings: Learning, tables: Tables) -> Finding:
         table = shares(tables, FOR_ONE, *maps)
@@ -216,7 +216,7 @@ def every_seed_earns(least: float, *maps: str) -> Callable[[Learning, Tables], F
 
 
 def earns(least: float, model: str, *maps: str) -> Callable[[Learning, Tables], Finding]:
-    """Tests that models earn more than a share of the optimum on each map with each λ, averaged over seeds."""
+    """Returns a test that models earn more than a share of the optimum for each map and λ, averaged over seeds."""
 
     def test(settings: Learning, tables: Tables) -> Finding:
         table = shares(tables, model, *maps)
@@ -228,7 +228,7 @@ def earns(least: float, model: str, *maps: str) -> Callable[[Learning, Tables], 
 
 
 def accurate(most: float, model: str) -> Callable[[Learning, Tables], Finding]:
-    """Tests that the median relative error of Φ is below a bound on each map with each λ, averaged over seeds."""
+    """Returns a test that the median relative error of Φ, averaged over seeds, is below a bound for each map and λ."""
 
     def test(settings: Learning, tables: Tables) -> Finding:
         table = select(tables["returns"], model=model)
@@ -242,7 +242,7 @@ def accurate(most: float, model: str) -> Callable[[Learning, Tables], Finding]:
 
 
 def draw(settings: Learning, tables: Tables) -> Figure:
-    """The share of the optimum and the error of Φ for every map and λ, and the error while the models learn."""
+    """Draws the share of the optimum and the error of Φ for every map and λ, and the error during training."""
     figure = plots.figure(11.0, 3.6)
     share_ax, error_ax, curve_ax = figure.subplots(1, 3, width_ratios=[1.2, 1.2, 1])
     table = tables["returns"].merge(tables["optima"], on=["map", "lam"])
@@ -266,7 +266,7 @@ def draw(settings: Learning, tables: Tables) -> Figure:
 
 
 def _draw_points(ax: Axes, table: pd.DataFrame, names: Sequence[str], column: str) -> None:
-    """Draws a column by map, every seed as a point, with a colour for each λ."""
+    """Draws a column of the table by map, with a point for every seed and a colour for each λ."""
     shown = sorted(table["lam"].unique())
     for i, lam in enumerate(shown):
         rows = select(table, lam=lam)

@@ -1,12 +1,12 @@
-"""Three patches along a corridor: when λO-FB leaves them and where it goes, beside the marginal value theorem.
+"""Three patches along a corridor: when λO-FB leaves them and where it goes, compared with the marginal value theorem.
 
 With γ < 1 the averages of the theorem are discounted, with γ = 1 they are not. λ < 1 keeps Φ finite with γ = 1, but Φ
-is of no use there: every state is visited again and again whatever is done first, so that Φ_λ(s, a, s') = 1 / (1 − λ)
-for all s and a, and the exact representation leaves nothing to choose by. What an agent does with γ = 1 comes from not
-having learned Φ fully.
+is of no use there: every state is visited infinitely often whatever the first action is, so Φ_λ(s, a, s') = 1 / (1 − λ)
+for all s and a, and the exact representation does not distinguish actions. With γ = 1, an agent's choices come from
+errors in the Φ that it has learned.
 
 The paper does not say which λ its patches have. Agents are trained for one λ, and agents with the exact Φ act under
-many, so that the answer does not turn on our choice.
+many λ, so that the answer does not depend on our choice.
 """
 
 from collections.abc import Callable, Mapping
@@ -36,7 +36,7 @@ from wane.experiments.networks.training import require_data
 
 
 def films(settings: MVT, tables: Tables) -> Mapping[str, Callable[[Path], Any]]:
-    """One film for each discount, of seed 0 at the middle distance."""
+    """Returns one film for each discount, of seed 0 at the middle distance."""
     distance, timing = sorted(settings.distances)[len(settings.distances) // 2], settings.timings[0]
     rows = tables["episodes"]
     rows = rows[(rows["seed"] == 0) & (rows["timing"] == timing) & (rows["distance"] == distance)]
@@ -58,7 +58,7 @@ def _require(settings: MVT, discount: float) -> None:
 
 
 def _learned(settings: MVT, tables: Tables, discount: float, form: str = "paper") -> pd.Series:
-    """The mean difference of the trained agents from the theorem, over distances and stays, for every seed."""
+    """Returns the trained agents' mean difference from the theorem, over distances and stays, for every seed."""
     require_data("departure" in settings.timings, "No world paid on departure: add departure to timings.")
     rows = differences(tables["stays"], discount, form)
     require_data(len(rows) > 0, "No stay was ended within an episode both by an agent and by the theorem.")
@@ -66,10 +66,10 @@ def _learned(settings: MVT, tables: Tables, discount: float, form: str = "paper"
 
 
 def like_the_theorem(discount: float) -> Callable[[MVT, Tables], Finding]:
-    """Tests for every λ that agents with the exact Φ leave within one step of the theorem on average.
+    """Returns a test that for every λ agents with the exact Φ leave within one step of the theorem on average.
 
     The paper does not say which λ it used. So the claim holds if it holds for every λ, fails if it fails for every λ,
-    and is undecided if that depends on λ.
+    and is undecided if the answer depends on λ.
     """
 
     def test(settings: MVT, tables: Tables) -> Finding:
@@ -94,7 +94,7 @@ def like_the_theorem(discount: float) -> Callable[[MVT, Tables], Finding]:
 
 
 def like_exact_agents(settings: MVT, tables: Tables) -> Finding:
-    """Tests that training adds less than half a step to what agents with the exact Φ do."""
+    """Tests that trained agents' leaving times differ by less than half a step from those with the exact Φ."""
     _require(settings, 0.99)
     exact = by_lam(tables, EXACT, 0.99)
     require_data(settings.lam in exact.index, "No stay of the exact agent was ended within an episode.")
@@ -103,7 +103,7 @@ def like_exact_agents(settings: MVT, tables: Tables) -> Finding:
 
 
 def corrected_is_nearer(settings: MVT, tables: Tables) -> Finding:
-    """Tests for every λ that agents and the optimum leave nearer to the corrected rule than to the printed one."""
+    """Tests for every λ that agents and the optimum leave closer to the corrected rule than to the printed rule."""
     _require(settings, 0.99)
     gains = {
         agent: (by_lam(tables, agent, 0.99).abs() - by_lam(tables, agent, 0.99, "corrected").abs()).dropna()
@@ -116,7 +116,7 @@ def corrected_is_nearer(settings: MVT, tables: Tables) -> Finding:
 
 
 def goes_to_the_best(settings: MVT, tables: Tables) -> Finding:
-    """Tests that trained agents who leave for one of two patches take the better one more often than by chance."""
+    """Tests that trained agents that can leave for one of two patches take the better one more often than chance."""
     _require(settings, 0.99)
     rows = tables["choices"]
     rows = rows[rows["discount"] == 0.99]
@@ -126,7 +126,7 @@ def goes_to_the_best(settings: MVT, tables: Tables) -> Finding:
 
 
 def better_than_rules(settings: MVT, tables: Tables) -> Finding:
-    """Tests for every λ that exact agents choose the best of unequal patches more often than the rules of thumb."""
+    """Tests for every λ that exact agents choose the best of unequal patches more often than rules of thumb do."""
     _require(settings, 0.99)
     rows = tables["exact_choices"]
     rows = rows[(rows["discount"] == 0.99) & (rows["agent"] == EXACT) & (rows["world"] == "field")]
@@ -138,14 +138,14 @@ def better_than_rules(settings: MVT, tables: Tables) -> Finding:
 
 
 def earned(settings: MVT, table: pd.DataFrame, discount: float) -> pd.Series:
-    """The mean discounted return over distances of the episodes of a table, for every seed if it has seeds."""
+    """Returns the mean discounted return of a table's episodes over distances, by seed if the table has seeds."""
     rows = table[(table["discount"] == discount) & (table["timing"] == settings.timings[0])]
     last = rows.assign(seed=rows.get("seed", 0)).groupby(["seed", "distance"])["earned"].last()
     return last.groupby("seed").mean()
 
 
 def near_the_optimum(discount: float) -> Callable[[MVT, Tables], Finding]:
-    """Tests that agents earn more than 95 % of the optimum."""
+    """Returns a test that agents earn more than 95 % of the optimum."""
 
     def test(settings: MVT, tables: Tables) -> Finding:
         there = discount in settings.discounts

@@ -1,16 +1,16 @@
 """What λO-FB would do if it had learned Φ exactly, what the optimum does, and where each of them goes next.
 
-An agent that acts by λO-FB takes argmax_a Q(s, a) of the policy that is the softmax of this Q, on what remains of the
+An agent that acts by λO-FB takes argmax_a Q(s, a) of the policy that is the softmax of this Q, for the remaining
 rewards:
 
     Q = Φ_λ^π r,    π(·|s) = softmax(Q(s, ·) / τ),    Φ_λ(s, a, s') = 1(s = s') (1 + λγ E Φ) + γ 1(s ≠ s') E Φ
 
-With the exact Φ this is a fixed point, which is found by iteration. The worlds here move without chance, so that one
-episode says everything about an agent, and nothing depends on a seed.
+With the exact Φ this is a fixed point, which is found by iteration. The worlds here are deterministic, so one episode
+describes an agent completely, and nothing depends on a seed.
 
 **Where to go.** When an agent leaves a patch, it could go to any other patch that is reached without crossing a third
-one. Going there by the shortest way and following the optimum from then on is worth V; the choice is right if no other
-patch is worth more. Moments at which all patches are worth the same, or only one can be reached, say nothing.
+one. Going there by the shortest path and following the optimum from then on is worth V; the choice is right if no other
+patch is worth more. Moments at which all patches are worth the same, or only one can be reached, are not counted.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -35,26 +35,26 @@ RATED = ("right", "nearest", "fullest", "random")
 TIE = 1e-9
 """Values that differ by less than this fraction count as equal."""
 FIELD = ("##########", "#S.......#", "#a.b....c#", "##########")
-"""A room in which three patches lie at unequal distances, so that where to go is a question."""
+"""A room in which three patches lie at unequal distances, so that agents must choose where to go."""
 FIELD_REWARDS = tuple(permutations((1.0, 2.0, 4.0)))
 """The fresh rewards of a, b and c, one tuple for each task in the room."""
 
 
 class Run(NamedTuple):
-    """One episode."""
+    """The cells and the rewards of one episode."""
 
     cells: Int[np.ndarray, " moments"]
     rewards: Float[np.ndarray, " steps"]
 
 
 def field(rewards: Sequence[float], **settings: Any) -> World:
-    """The room with given fresh rewards of its patches."""
+    """Returns the room with given fresh rewards of its patches."""
     letters = np.array([list(row) for row in FIELD])
     return World(Map.from_letters(letters), sites="abc", rewards=list(rewards), start="S", **settings)
 
 
 def play_exact(world: World, temperature: float) -> Run:
-    """The episode of the agent with the exact Φ. Among equal actions it takes the first."""
+    """Plays the episode of the agent with the exact Φ. Among equally good actions it takes the first."""
     lam, fresh = lam_of(world), _fresh_rewards(world)
     transitions = np.stack([world.mdp.action(a).toarray() for a in range(world.n_actions)])
 
@@ -66,16 +66,16 @@ def play_exact(world: World, temperature: float) -> Run:
 
 
 def follow_plan(world: World, best: Optimum) -> Run:
-    """The optimal episode."""
+    """Plays the optimal episode."""
     return _follow_from(world, best, 0, _start(world), np.zeros(world.n_states, int))
 
 
 def choices(world: World, best: Optimum, cells: Int[np.ndarray, " moments"]) -> pd.DataFrame:
-    """One row for every departure of an episode that could have gone to patches of unequal worth.
+    """Returns one row for every departure at which the patches that could be reached were worth different amounts.
 
-    The columns are `time`, the `site` that was left, the next patch (`went`), and whether no other one is worth more
-    (`right`). `nearest`, `fullest` and `random` are the chances that three rules are right, which go to the nearest
-    patch, to the fullest one or to any, and draw among equals.
+    The columns are `time`, the `site` that was left, the next patch (`went`), and whether no other patch is worth more
+    (`right`). `nearest`, `fullest` and `random` are the probabilities that three rules are right: they go to the
+    nearest patch, to the fullest patch or to any patch, and draw at random among equals.
     """
     sites = [int(cell) for cell in world.sites]
     ways = {cell: steps_to_sites(world, cell) for cell in sites}
@@ -93,7 +93,7 @@ def choices(world: World, best: Optimum, cells: Int[np.ndarray, " moments"]) -> 
 def _rate(
     world: World, best: Optimum, time: int, ways: Mapping[int, int], went: int, visits: Visits
 ) -> dict[str, Any] | None:
-    """Whether a choice is right, and how often rules of thumb would be; None if all patches are worth the same."""
+    """Returns whether a choice is right and how often rules of thumb are; None if all patches are worth the same."""
     others, steps = list(ways), np.array(list(ways.values()))
     worth = np.array([_worth(world, best, time, *way, visits) for way in ways.items()])
     good = worth >= worth.max() * (1 - TIE)
@@ -107,17 +107,17 @@ def _rate(
 
 
 def _worth(world: World, best: Optimum, time: int, site: int, steps: int, visits: Visits) -> float:
-    """What going to a patch is worth at a time, discounted to that time, if the optimum is followed from there on."""
+    """Returns the value of going to a patch at a time, discounted to that time, if the optimum is followed after it."""
     rewards = _follow_from(world, best, time + steps, site, visits).rewards
     return float(world.discount**steps * (world.discount ** np.arange(len(rewards)) @ rewards))
 
 
 def _follow_from(world: World, best: Optimum, time: int, cell: int, visits: Visits) -> Run:
-    """What the optimum does from a time and a cell on, after visits that were made before."""
+    """Plays the optimum from a time and a cell on, given the visits made before."""
     strides, caps = strides_of(best.levels), np.array(best.caps, int)
 
     def act(time: int, cell: int, visits: Visits) -> int:
-        # A plan counts the present visit as made.
+        # A plan counts the present visit among the visits made.
         counts = np.minimum(visits[world.sites] + (world.sites == cell), caps)
         return int(best.policy[min(time, len(best.policy) - 1), cell, int(strides @ counts)])
 
@@ -125,9 +125,9 @@ def _follow_from(world: World, best: Optimum, time: int, cell: int, visits: Visi
 
 
 def _play(world: World, act: Callable[[int, int, Visits], int], time: int, cell: int, visits: Visits) -> Run:
-    """An episode from a time and a cell on, until the horizon. Every step pays for the state that it leaves.
+    """Plays an episode from a time and a cell until the horizon. Every step pays for the state that it leaves.
 
-    `act(time, cell, visits)` is told the visits before the present one.
+    In `act(time, cell, visits)`, `visits` counts the visits before the present one.
     """
     lam, fresh, visits = lam_of(world), _fresh_rewards(world), visits.copy()
     cells, rewards = [cell], []
@@ -141,7 +141,7 @@ def _play(world: World, act: Callable[[int, int, Visits], int], time: int, cell:
 
 
 def lam_of(world: World) -> float:
-    """λ of a world in which every site has the same."""
+    """Returns the λ of a world in which every site has the same λ."""
     assert isinstance(world.depletion, Geometric)
     return float(np.asarray(world.depletion.lam))
 
@@ -151,7 +151,7 @@ def _start(world: World) -> int:
 
 
 def _fresh_rewards(world: World) -> Float[np.ndarray, " states"]:
-    """r̄ of every state."""
+    """Returns r̄ of every state."""
     rewards = np.zeros(world.n_states)
     rewards[world.sites] = np.asarray(world.rewards)
     return rewards

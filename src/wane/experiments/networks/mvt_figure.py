@@ -1,4 +1,4 @@
-"""The figure of `mvt`. A colour says who acts, in every panel; filled and open marks are the two forms of the rule."""
+"""The figure of `mvt`. In all panels the colour shows who acts; filled and open marks are the two forms of the rule."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ RULES = {"nearest": ("always the nearest patch", "--"), "fullest": ("always the 
 
 
 def draw(settings: MVT, tables: Tables) -> Figure:
-    """Episodes at some distances, how far leaving times are from the theorem's, how often the next patch is best."""
+    """Draws episodes at some distances, differences from the theorem's leaving times, and shares of right choices."""
     figure = plots.figure(14.0, 7.4)
     grid = figure.add_gridspec(2, 12)
     smallest = min(settings.discounts)
@@ -37,7 +37,7 @@ def draw(settings: MVT, tables: Tables) -> Figure:
 
 
 def _draw_legend(figure: Figure) -> None:
-    """Who acts, and which rule leaving times are compared with."""
+    """Draws the legend: who acts, and with which rule leaving times are compared."""
     ax = figure.axes[0]
     names = {LEARNED: "λO-FB, trained", EXACT: "λO-FB with the exact Φ", OPTIMUM: "optimum"}
     handles = [ax.plot([], [], color=SHADES[agent], lw=3, label=label)[0] for agent, label in names.items()]
@@ -48,7 +48,7 @@ def _draw_legend(figure: Figure) -> None:
 
 
 def _looks(shade: str) -> dict[str, dict[str, Any]]:
-    """The marks of the two forms of the rule."""
+    """Returns the marks of the two forms of the rule."""
     filled = {"marker": "o", "ms": 5, "color": shade}
     return dict(zip(FORMS, (filled, filled | {"marker": "s", "mfc": "white"}), strict=True))
 
@@ -67,7 +67,7 @@ def _draw_episodes(ax: Axes, settings: MVT, tables: Tables, distance: int, disco
 
 
 def _draw_distances(ax: Axes, settings: MVT, tables: Tables, discount: float) -> None:
-    """Differences at every distance. With γ = 1 only the trained agents are shown, because time is not scarce there."""
+    """Draws differences at every distance. With γ = 1 only trained agents are drawn, as time is not scarce there."""
     agents = (LEARNED, EXACT, OPTIMUM) if discount < 1 else (LEARNED,)
     for i, agent in enumerate(agents):
         for j, (form, look) in enumerate(_looks(SHADES[agent]).items()):
@@ -88,7 +88,7 @@ def _draw_distances(ax: Axes, settings: MVT, tables: Tables, discount: float) ->
 def _seed_means(
     settings: MVT, tables: Tables, agent: str, discount: float, form: str, distance: int | None
 ) -> pd.Series:
-    """The mean difference of every seed, or a single mean where there are no seeds, at one distance or at all."""
+    """Returns the mean difference of every seed, or one mean if there are no seeds, at one distance or over all."""
     rows = differences(tables["stays" if agent == LEARNED else "exact_stays"], discount, form)
     rows = rows if agent == LEARNED else rows[(rows["agent"] == agent) & (rows["lam"] == settings.lam)]
     rows = rows if distance is None else rows[rows["distance"] == distance]

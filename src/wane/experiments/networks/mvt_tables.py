@@ -1,7 +1,7 @@
 """The settings and the tables of `mvt`: three patches along a corridor, agents that leave them, the theorem's times.
 
-The corridor is the same for every distance between patches, and training sees no rewards, so one run serves all
-distances. Agents with the exact Φ, and the optimum, are computed for every λ without training
+The corridor is the same for every distance between patches, and training sees no rewards, so one training run serves
+all distances. Agents with the exact Φ, and the optimum, are computed for every λ without training
 (`wane.experiments.networks.mvt_exact`).
 """
 
@@ -45,9 +45,9 @@ from wane.worlds.world import World
 FORMS = ("paper", "corrected")
 """The theorem's rule as the paper prints it, and corrected."""
 EXACT, OPTIMUM = "exact Φ", "optimum"
-"""The agents of the tables that no seed changes."""
+"""The agents of the tables that do not depend on a seed."""
 PLANNED = 1e-3
-"""How much the plans of the λ sweep may lose, of returns from 3 to 70."""
+"""How much return the plans for the various λ may lose; the returns are 3 to 70."""
 Timing = Literal["departure", "arrival"]
 
 
@@ -67,14 +67,14 @@ class MVT(Training):
     discounts: Annotated[tuple[Annotated[float, Range(0, 1, "a discount", above=True)], ...], DISTINCT] = (0.99, 1.0)
     """γ of the agents, of the returns and of the theorem"""
     lam: Lambda = 0.5
-    """λ of the patches, and as the agent believes"""
+    """λ of the patches, which the agents believe in too"""
     timings: Annotated[tuple[Timing, ...], DISTINCT] = ("departure", "arrival")
     """when a step pays: for the state it leaves, as the paper's Algorithm 3 reads, or for the one it enters"""
     lambdas: Annotated[tuple[Lambda, ...], DISTINCT] = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
     """λ of the worlds in which agents with the exact Φ act"""
 
     def rules(self) -> None:
-        """Raises SettingError if discounts are alike, if Φ would be infinite, or if an episode is one step."""
+        """Raises SettingError if discounts are written alike, if Φ would be infinite, or if an episode is one step."""
         super().rules()
         self.require_distinct("discounts", "lambdas")
         self.require_finite("lam", [self.lam], self.discounts)
@@ -82,18 +82,18 @@ class MVT(Training):
         self.require(self.agent.horizon > 1, "agent.horizon", needed)
 
     def worlds(self) -> Iterator[tuple[int, float, Timing]]:
-        """The worlds in which agents act: a distance, a discount and a timing."""
+        """Returns the worlds in which agents act, each as a distance, a discount and a timing."""
         return product(self.distances, self.discounts, self.timings)
 
 
 def make_world(settings: MVT, distance: int, discount: float, timing: Timing, lam: float | None = None) -> World:
-    """The corridor with patches so many steps apart, with the λ of the settings or another one."""
+    """Returns the corridor whose patches are `distance` steps apart, with the settings' λ unless `lam` is given."""
     depletion = Geometric(settings.lam if lam is None else lam)
     return patches(distance, depletion=depletion, horizon=settings.agent.horizon, discount=discount, timing=timing)
 
 
 def fixed(settings: MVT) -> Tables:
-    """The optimal episode in every world and its stays; the stays of exact agents for every λ, and where they go."""
+    """Computes the optimal episode and its stays in every world, and the stays and choices of exact agents by λ."""
     parts = []
     for distance, discount, timing in settings.worlds():
         world = make_world(settings, distance, discount, timing)
@@ -106,9 +106,9 @@ def fixed(settings: MVT) -> Tables:
 
 
 def exact_tables(settings: MVT) -> Tables:
-    """What agents with the exact Φ and the optimum do for every λ, paid on departure: their stays, and where they go.
+    """Returns stays and choices of agents with the exact Φ and of the optimum for every λ, if departures pay.
 
-    With γ = 1 the exact Φ leaves nothing to choose by, so only smaller discounts are computed.
+    With γ = 1 the exact Φ does not distinguish actions, so only smaller discounts are computed.
     """
     parts = [
         part
@@ -122,7 +122,7 @@ def exact_tables(settings: MVT) -> Tables:
 
 
 def in_corridors(settings: MVT, lam: float, discount: float) -> Tables:
-    """The stays and choices in the corridor, at every distance."""
+    """Returns the stays and choices in the corridor, at every distance."""
     tables = []
     for distance in settings.distances:
         world = make_world(settings, distance, discount, "departure", lam)
@@ -136,7 +136,7 @@ def in_corridors(settings: MVT, lam: float, discount: float) -> Tables:
 
 
 def in_the_field(settings: MVT, lam: float, discount: float) -> Tables:
-    """The choices in the room of unequal patches."""
+    """Returns the choices in the room of unequal patches."""
     tables, horizon = [], settings.agent.horizon
     for rewards in FIELD_REWARDS:
         world = field(rewards, depletion=Geometric(lam), horizon=horizon, discount=discount, timing="departure")
@@ -154,7 +154,7 @@ def _choices(
 
 
 def seeded(settings: MVT, seeds: Sequence[int], loop: Loop) -> Tables:
-    """The episodes of the agents of some seeds in every world, their stays, and the error of their Φ."""
+    """Trains the agents of some seeds. Returns their episodes and stays in every world, and the error of their Φ."""
     return join_parts([_train_and_play(settings, seeds, loop, discount) for discount in settings.discounts])
 
 
@@ -179,7 +179,7 @@ def _train_and_play(settings: MVT, seeds: Sequence[int], loop: Loop, discount: f
 
 
 def learned_choices(settings: MVT, table: pd.DataFrame) -> pd.DataFrame:
-    """Where the agents of some episodes went, in the worlds with γ < 1 that pay on departure."""
+    """Returns the choices of the agents in some episodes, in worlds with γ < 1 in which departures pay."""
     found = []
     for distance, discount, timing in settings.worlds():
         rows = select(table, distance=distance, discount=discount, timing=timing)
@@ -195,7 +195,7 @@ def learned_choices(settings: MVT, table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _play(world: World, params: Params) -> Episode:
-    """One episode of each run."""
+    """Plays one episode of each run."""
 
     def act(params: Params) -> Episode:
         return play(jax.random.key(0), world, forward_backward.policy(params, world))[1]
@@ -204,7 +204,7 @@ def _play(world: World, params: Params) -> Episode:
 
 
 def join_parts(parts: Sequence[Tables]) -> Tables:
-    """The tables of each name, one below the other."""
+    """Concatenates the tables of each name."""
     names = dict.fromkeys(name for part in parts for name in part)
     return {name: pd.concat([part[name] for part in parts if name in part], ignore_index=True) for name in names}
 
@@ -216,9 +216,9 @@ def stays(
     seeds: Sequence[int] | None = None,
     **labels: Any,
 ) -> pd.DataFrame:
-    """Every stay of some episodes with the theorem's leaving time beside it, in both forms.
+    """Returns every stay of some episodes together with the theorem's leaving time, in both forms.
 
-    The episodes are those of the seeds, or without seeds a single one.
+    There is one episode for each seed, or a single one without seeds.
     """
     column = {} if seeds is None else {"seed": np.array(seeds)}
     table, lam = foraging.table_from_rollout(world, cells, rewards, **column), lam_of(world)
@@ -230,12 +230,12 @@ def stays(
 
 
 def differences(table: pd.DataFrame, discount: float, form: str = "paper", timing: str = "departure") -> pd.DataFrame:
-    """The stays of a table that end within the episode, both by the agent and by the theorem."""
+    """Returns the stays of a table that end within the episode, both for the agent and for the theorem."""
     chosen = (table["form"] == form) & (table["discount"] == discount) & (table["bound"] == "exact")
     return table[chosen & (table["timing"] == timing)] if "timing" in table else table[chosen]
 
 
 def by_lam(tables: Tables, agent: str, discount: float, form: str = "paper") -> pd.Series:
-    """The mean difference from the theorem over distances and stays, for every λ, of exact agents or the optimum."""
+    """Returns the mean difference of exact agents or the optimum from the theorem over distances and stays, by λ."""
     rows = differences(tables["exact_stays"], discount, form)
     return rows[rows["agent"] == agent].groupby("lam")["difference"].mean()

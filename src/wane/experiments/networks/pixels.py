@@ -1,9 +1,9 @@
-"""What the experiments with λ-features from pixels share: their settings, training in chunks, and errors.
+"""Shared parts of the experiments with λ-features from pixels: their settings, training in chunks, and errors.
 
 Every seed trains base features first, one epoch in each chunk. Then come the fits, one for each seed, policy, target
-and λ̂. A chunk is one iteration of all of them, so that a run can stop after any iteration and go on another day. The
-fits of a seed and a policy begin with the same fresh networks, so they are compared in pairs. All fits of a policy see
-the same batches, those of different seeds too, because pictures are then read once for all of them.
+and λ̂. A chunk is one iteration of all fits, so that a run can stop after any iteration and resume later. The fits of a
+seed and a policy begin with the same fresh networks, so comparisons are paired. All fits of a policy, also those of
+different seeds, see the same batches, so that each picture is read only once.
 """
 
 import dataclasses
@@ -31,7 +31,7 @@ from wane.worlds.catalog import four_rooms
 from wane.worlds.world import World
 
 LONG = 300
-"""Moments by which trajectories are continued to sum up their exact λF: 0.97³⁰⁰ is 1e-4."""
+"""The number of moments by which trajectories are continued to sum up their exact λF: 0.97³⁰⁰ is 1e-4."""
 COST = "about 45 minutes for the base features and about 10 hours for the λFs on a GTX 1080, with about 30 GB of memory"
 QUICK = Config(
     base=laplacian.Config(sight=Sight("first-person:32:unfading"), channels=16, learning_rate=1e-3, epochs=4),
@@ -40,8 +40,8 @@ QUICK = Config(
     epochs=4,
     fresh=False,
 )
-"""An agent for two cores: pictures of 32 × 32 pixels, half of the filters, half of the iterations, and few epochs, each
-from where the last one ended."""
+"""An agent for two cores: pictures of 32 × 32 pixels, half of the filters, half of the iterations, and few epochs. Each
+iteration continues from the networks of the last one."""
 
 
 @dataclass(frozen=True)
@@ -78,34 +78,34 @@ class FromPixels(Seeded):
         return four_rooms(depletion=Geometric(self.lam), horizon=self.horizon)
 
     def config(self, target: Target, lam: Any) -> Config:
-        """The settings of one agent."""
+        """Returns the settings of one agent."""
         return dataclasses.replace(self.agent, target=target, lam=lam)
 
 
 class Fits(NamedTuple):
-    """What the fits of some seeds came to. The first axis of everything is seeds."""
+    """The results of the fits of some seeds. The first axis of every array is the seeds."""
 
     base_loss: Float[np.ndarray, "seeds epochs"]
     params: Params
-    """The networks have the axes seeds, policies, targets and λ̂."""
+    """The networks, with the axes (seeds, policies, targets, λ̂)."""
     told: dict[str, Float[np.ndarray, "seeds policies targets lambdas iterations"]]
-    """The loss of every iteration, and the errors of `errors`."""
+    """The loss of every iteration, and the measurements of `errors`."""
     limits: Float[np.ndarray, "seeds policies lambdas"]
-    """The paper's error, of the exact λF of the learned base features."""
+    """The paper's error, computed for the exact λF of the learned base features."""
 
     def agent(self, seed: int, target: int, lam: int) -> Params:
-        """The parameters of one agent."""
+        """Returns the parameters of one agent."""
         base, weights, networks = take(self.params, seed)
         return Params(base, weights, jax.tree_util.tree_map(lambda leaf: leaf[:, target, lam], networks))
 
 
 def take(tree: Any, number: Any) -> Any:
-    """One entry of every leaf."""
+    """Returns one entry of every leaf of a tree, along the first axis."""
     return jax.tree_util.tree_map(lambda leaf: leaf[number], tree)
 
 
 def stack(trees: Sequence[Any]) -> Any:
-    """Trees of the same form as one, along a new first axis of their leaves."""
+    """Stacks trees of the same structure along a new first axis of their leaves."""
     return jax.tree_util.tree_map(lambda *leaves: jnp.stack(leaves), *trees)
 
 
@@ -140,12 +140,12 @@ class Truth(NamedTuple):
 
 
 class Looks(NamedTuple):
-    """The different views of each policy, so that a network looks at each of them once."""
+    """The distinct views of each policy, so that a network is evaluated on each of them only once."""
 
     numbers: Int[Array, "*policies views"]
-    """The numbers of the views. Short lists are filled up with their last one."""
+    """The numbers of the views. Short lists are padded with their last entry."""
     place: Int[Array, "*policies trajectories moments"]
-    """Where the view of each moment but the last stands in that list."""
+    """The place in that list of the view at each moment except the last."""
 
 
 def fit_all(
@@ -159,9 +159,9 @@ def fit_all(
 ) -> tuple[Any, dict[str, Any], Truth]:
     """Fits the networks of every seed, policy, target and λ̂, one iteration of all in each chunk.
 
-    `params` hold base features, weights and fresh networks of every seed. Errors are measured on `reference`. Returns
-    the networks (policies, seeds, targets, λ̂), what was measured after every iteration with the same axes, and the
-    exact values.
+    `params` holds base features, weights and fresh networks of every seed. Errors are measured on `reference`. Returns
+    the networks (policies, seeds, targets, λ̂), the measurements of every iteration with the same axes, and the exact
+    values.
     """
     world, config = settings.world, settings.agent
     weights = params.weights @ jnp.asarray(world.rewards, params.weights.dtype)
@@ -205,7 +205,7 @@ def fit_all(
         return lambda_features.many(of_policy, (chosen, networks), networks=len(variants[0]))
 
     def begin(leaf: Array) -> Array:
-        """Fresh networks (seeds, policies) → (policies, seeds · targets · λ̂)."""
+        """Rearranges fresh networks: (seeds, policies) → (policies, seeds · targets · λ̂)."""
         return jnp.repeat(jnp.swapaxes(leaf[:, chosen], 0, 1), shape[1] * shape[2], 1)
 
     work = len(chosen) * len(variants[0]) * config.epochs * -(-data.transitions.view.shape[1] // config.batch)
@@ -218,13 +218,13 @@ def fit_all(
 
 
 def reference_data(settings: FromPixels, data: Dataset) -> Dataset:
-    """The paper's trajectories, on which errors are measured: `data`, or others if they hold more random actions."""
+    """Returns the paper's trajectories, on which errors are measured: `data`, or new ones if ε makes `data` differ."""
     world, base = settings.world, settings.agent.base
     return collect(jax.random.key(0), world, world.policies, base.horizon, base.sight) if base.epsilon else data
 
 
 def own_views(data: Dataset) -> Looks:
-    """The views of each policy's trajectories."""
+    """Returns the distinct views of each policy's trajectories."""
     found = [np.unique(np.asarray(seen[:, :-1]), return_inverse=True) for seen in data.seen]
     longest = max(len(numbers) for numbers, _ in found)
     filled = [np.pad(numbers, (0, longest - len(numbers)), mode="edge") for numbers, _ in found]
@@ -233,7 +233,7 @@ def own_views(data: Dataset) -> Looks:
 
 
 def exact_values(settings: FromPixels, bases: laplacian.Params, weights: Float[Array, "seeds features"]) -> Truth:
-    """The exact values of all policies, by the λR of the states and by the λF of the base features of every seed."""
+    """Returns the exact values of all policies, from the λR of the states and the λF of every seed's base features."""
     world = settings.world
     lambdas = (*settings.lambdas, settings.lam)
     q = [gpi.representations(world, depletion=Geometric(lam)) @ np.asarray(world.rewards) for lam in lambdas]
@@ -244,7 +244,7 @@ def exact_values(settings: FromPixels, bases: laplacian.Params, weights: Float[A
 def exact_features(
     settings: FromPixels, bases: laplacian.Params, weights: Float[Array, "seeds features"]
 ) -> Float[np.ndarray, "seeds lambdas policies trajectories moments"]:
-    """wᵀφ_λ at every moment of the data, by the definition of the λF along trajectories that go on for long.
+    """Returns wᵀφ_λ at every moment of the data, by the definition of the λF along long continued trajectories.
 
     The world does not slip, so the future of a view in the data is certain and can be summed up.
     """
@@ -273,11 +273,11 @@ def exact_features(
 def errors(
     network: Any, weights: Array, data: Dataset, truth: Truth, looks: Looks, policy: Integer, n_actions: int
 ) -> dict[str, Array]:
-    """How far wᵀφ_θ(s, a) is from exact values, over all moments of a policy's data but the last.
+    """Measures how far wᵀφ_θ(s, a) is from exact values, over all moments of a policy's data except the last.
 
-    `error` is the paper's mean squared error against Q under the true λ, `own_error` that against Q under λ̂,
-    `features_error` that against the exact λF of the same base features; `correlation` is with Q under λ̂, and 0 if all
-    values are the same.
+    `error` is the paper's mean squared error against Q under the true λ, `own_error` the one against Q under λ̂, and
+    `features_error` the one against the exact λF of the same base features. `correlation` is the correlation with Q
+    under λ̂, or 0 if all values are the same.
     """
     table = laplacian.map_views(
         lambda views: lambda_features.feature_table(network, views, n_actions) @ weights, data.views, looks.numbers
@@ -314,7 +314,7 @@ def train_seeds(loop: Loop, seeds: Sequence[int], settings: FromPixels, data: Da
 
 
 def _limits(data: Dataset, truth: Truth, policies: Sequence[int]) -> Float[np.ndarray, "seeds policies lambdas"]:
-    """The error of the exact λF of the base features against Q under the true λ, as in `errors`."""
+    """Returns the error of the exact λF of the base features against Q under the true λ, as in `errors`."""
     chosen = np.asarray(policies)
     cells, actions = data.cells[data.seen[chosen, :, :-1]], data.actions[chosen, :, :-1]
     true_q = jnp.stack([truth.true_q[number][cells[i], actions[i]] for i, number in enumerate(chosen)])

@@ -1,27 +1,27 @@
-"""Continuous control: one critic that adapts its own pessimism, beside SAC with two critics and with one.
+"""Continuous control: one critic that adapts its own pessimism, compared with SAC with two critics and with one.
 
 The kinds of agents are SAC with two critics ("SAC-2") and with one ("SAC-1"), one critic whose target has a fixed λ
 ("0-SAC", "0.5-SAC", "1-SAC"), and λ-SAC, whose λ a bandit draws for each episode ("lambda-SAC"; with the paper's
-proposed feedback, "lambda-SAC-average"). They differ in numbers only, so all kinds and all seeds are one program. The
-agents of a seed begin with the same networks and in the same states of the task.
+proposed feedback, "lambda-SAC-average"). They differ in numbers only, so all kinds and all seeds train in one program.
+The agents of a seed begin with the same networks and in the same states of the task.
 
 | table | kind | a row for each | columns |
 | --- | --- | --- | --- |
-| `flops` | fixed | task, agent | flops: of one update |
+| `flops` | fixed | task, agent | flops: FLOPs of one update |
 | `curves` | seeded | task, step, seed, agent | greedy, training, value, correction, lam, … |
 | `arms` | seeded | task, step, seed, agent with a bandit, lam | probability |
 | `episodes` | seeded | task, agent, moment of an episode of seed 0 | time, earned, state0, … |
 
-`greedy` is the return of evaluations with the mean action, `training` that of the episodes that were learned from, both
-without discounting. The other columns of `curves` are means over an epoch: the critic's value, the correction
+`greedy` is the return of evaluations with the mean action, `training` the return of the training episodes, both without
+discounting. The other columns of `curves` are means over an epoch: the critic's value, the correction
 (λ − 1) wᵀ(φ ⊙ φ_λ), λ, the policy's entropy, α, the losses of the critic and of the λF.
 
-At the paper's scale, memory and simulators are saved on request only, as they are large. To work in sittings of ten
-minutes, repeat
+At the paper's scale, replay memory and simulators are saved on request only, as they are large. To work in sittings of
+ten minutes, repeat
 
     timeout -s INT 540 wane run sac --scale paper --resume --save-seconds 100000
 
-until it ends: the interrupt saves all of it, and the next sitting goes on from there, with the same numbers.
+until it ends: the interrupt saves everything, and the next sitting continues from there, with the same numbers.
 """
 
 from collections.abc import Callable, Mapping
@@ -65,7 +65,7 @@ COLOURS = {
 
 
 def draw(settings: Control, tables: Tables) -> Figure:
-    """For each task: learning curves, what the bandit does, return against FLOPs, and the critics' values."""
+    """Draws for each task learning curves, the bandit's probabilities, return against FLOPs, and critics' values."""
     names = tasks_of(tables)
     figure = plots.figure(16.0, 3.6 * len(names))
     grid = figure.subplots(len(names), 4, squeeze=False)
@@ -86,7 +86,7 @@ def draw(settings: Control, tables: Tables) -> Figure:
 
 
 def draw_returns(ax: Axes, curves: pd.DataFrame) -> None:
-    """Learning curves. SAC with one critic is dashed, because 1-SAC learns the same values and lies below it."""
+    """Draws learning curves. SAC with one critic is dashed, because 1-SAC learns the same values and lies under it."""
     plots.plot_learning(curves, "step", "greedy", interval="error", ax=ax, colours=COLOURS)
     for line in ax.lines:
         if line.get_label() == ONE:
@@ -95,7 +95,7 @@ def draw_returns(ax: Axes, curves: pd.DataFrame) -> None:
 
 
 def draw_arms(ax: Axes, arms: pd.DataFrame) -> None:
-    """The probabilities of the arms; those of the bandit with the other feedback are dashed."""
+    """Draws the probabilities of the arms. Dashed lines belong to the bandit with the other feedback."""
     for (agent, lam), rows in arms.groupby(["agent", "lam"], sort=False):
         style = "-" if agent == ADAPTIVE else "--"
         label = f"λ = {lam:g}" if agent == ADAPTIVE else ""
@@ -118,7 +118,7 @@ def _draw_costs(ax: Axes, settings: Control, tables: Tables, task: str) -> None:
 
 
 def films(settings: Any, tables: Tables) -> Mapping[str, Callable[[Path], Any]]:
-    """An episode of SAC with two critics, and of λ-SAC, in every task that can be drawn."""
+    """Returns films of an episode of SAC with two critics, and of λ-SAC, in every task that can be drawn."""
     episodes, found = tables.get("episodes", pd.DataFrame()), {}
     for task in tasks_of(tables):
         for agent in (TWO, ADAPTIVE):
@@ -129,7 +129,7 @@ def films(settings: Any, tables: Tables) -> Mapping[str, Callable[[Path], Any]]:
 
 
 def film(task: Task, rows: pd.DataFrame, title: str) -> Callable[[Path], Any]:
-    """A function that writes the film of an episode in the table `episodes`."""
+    """Returns a function that writes the film of an episode in the table `episodes`."""
     states = rows[[name for name in rows if str(name).startswith("state")]].dropna(axis=1)
     paid = np.diff(rows["earned"])
     episode = SimpleNamespace(

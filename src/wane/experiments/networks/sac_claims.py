@@ -1,7 +1,7 @@
-"""The claims of the experiment `sac` (see `wane.experiments.networks.sac`). All compare agents seed by seed.
+"""The claims of the experiment `sac` (see `wane.experiments.networks.sac`). Comparisons are paired by seed.
 
-The paper's statements are about agents that took a million steps. They are tested for runs of that length alone; for
-shorter runs, claims of ours ask the same questions at the end of the run.
+The paper's statements are about agents that took a million steps. They are tested only for runs of that length; for
+shorter runs, our own claims ask the same questions at the end of the run.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,28 +20,28 @@ Test = Callable[[Any, Tables], Finding]
 LATE = 0.2
 """The share of training that counts as its end."""
 MARGIN = 0.1
-"""Agents match if one is not worse by more than this share of what the other has learned."""
+"""An agent matches another if it is not worse by more than this share of what the other has learned."""
 PAPER_STEPS = 1_000_000
-"""Steps of the paper's agents."""
+"""The number of steps of the paper's agents."""
 REACHED = 0.8
 """The share of what SAC has learned at which the cost is compared."""
 
 
 def at_the_end(tables: Tables, task: str) -> pd.DataFrame:
-    """Mean returns of the evaluations in the last fifth of training: a row for each seed, a column for each agent."""
+    """Returns mean returns of evaluations in the last fifth of training: a row for each seed, a column per agent."""
     curves = select(tables["curves"], task=task)
     late = curves["step"] > (1 - LATE) * curves["step"].max()
     return curves[late].pivot_table(index="seed", columns="agent", values="greedy")
 
 
 def at_the_beginning(tables: Tables, task: str) -> float:
-    """The mean return of the first evaluation, over all agents and seeds."""
+    """Returns the mean return of the first evaluation, over all agents and seeds."""
     curves = select(tables["curves"], task=task)
     return float(curves[curves["step"] == curves["step"].min()]["greedy"].mean())
 
 
 def need(tables: Tables, task: str, *agents: str) -> pd.DataFrame:
-    """The scores at the end. Raises NotTested if the task or an agent is not there."""
+    """Returns the scores at the end. Raises NotTested if the task or an agent was not run."""
     if task not in set(tables["curves"]["task"]):
         raise NotTested(f"{task} was not learned: add it to tasks.")
     scores = at_the_end(tables, task)
@@ -52,7 +52,7 @@ def need(tables: Tables, task: str, *agents: str) -> pd.DataFrame:
 
 
 def gain_of(tables: Tables, task: str, agent: str) -> float:
-    """How much more an agent earns at the end than all agents at first. Raises NotTested if it is not more."""
+    """Returns an agent's final return minus the mean first return of all. Raises NotTested if it is not positive."""
     gain = float(at_the_end(tables, task)[agent].mean() - at_the_beginning(tables, task))
     if gain <= 0:
         raise NotTested(f"{agent} learned nothing in {task}, so there is nothing to compare with: train for longer.")
@@ -60,24 +60,24 @@ def gain_of(tables: Tables, task: str, agent: str) -> float:
 
 
 def tasks_of(tables: Tables) -> list[str]:
-    """The tasks that were learned."""
+    """Returns the tasks that were learned."""
     return [str(name) for name in tables["curves"]["task"].unique()]
 
 
 def means_of(scores: pd.DataFrame) -> str:
-    """The mean score of every agent, in words."""
+    """Describes the mean score of every agent."""
     return ", ".join(f"{agent}: {scores[agent].mean():.4g}" for agent in scores)
 
 
 def worst(findings: Sequence[Finding]) -> Finding:
-    """The finding of the task in which a claim does worst, with the details of all tasks."""
+    """Returns the finding of the task in which a claim does worst, with the details of all tasks."""
     rank = {False: 0, None: 1, True: 2}
     least = min(findings, key=lambda finding: (rank[finding.holds], finding.estimate))
     return least._replace(detail=" | ".join(finding.detail for finding in findings))
 
 
 def earns_more(task: str, ours: str, theirs: str) -> Test:
-    """Tests that one kind of agent earns more than another at the end, in one task."""
+    """Returns a test that one kind of agent earns more than another at the end, in one task."""
 
     def test(settings: Any, tables: Tables) -> Finding:
         scores = need(tables, task, ours, theirs)
@@ -88,9 +88,9 @@ def earns_more(task: str, ours: str, theirs: str) -> Test:
 
 
 def matches(task: str | None, ours: str, theirs: str) -> Test:
-    """Tests that one kind of agent is not worse than another by a tenth of what that one has learned.
+    """Returns a test that one kind of agent is worse than another by less than a tenth of what the other has learned.
 
-    The estimate is the difference as a share of what the other has learned. Without a task, the worst one counts.
+    The estimate is the difference as a share of what the other has learned. Without a task, the worst task counts.
     """
 
     def test(settings: Any, tables: Tables) -> Finding:
@@ -107,7 +107,7 @@ def matches(task: str | None, ours: str, theirs: str) -> Test:
 
 
 def learns(settings: Any, tables: Tables) -> Finding:
-    """Tests that every kind of agent earns more at the end than at the beginning, in the easiest of the tasks."""
+    """Tests that in at least one task every kind of agent earns more at the end than at the beginning."""
     best = None
     for name in tasks_of(tables):
         scores, start = at_the_end(tables, name), at_the_beginning(tables, name)
@@ -121,7 +121,7 @@ def learns(settings: Any, tables: Tables) -> Finding:
 
 
 def drifts(settings: Control, tables: Tables) -> Finding:
-    """Tests that the bandit ends with the arm more probable than chance that is best when it is fixed."""
+    """Tests that the arm that is best as a fixed λ ends with a probability above chance in the bandit."""
     findings = []
     for name in tasks_of(tables):
         scores = need(tables, name, ADAPTIVE)
@@ -140,7 +140,7 @@ def drifts(settings: Control, tables: Tables) -> Finding:
 
 
 def flops_to_reach(settings: Control, tables: Tables, task: str, agent: str, goal: float) -> pd.Series:
-    """FLOPs of learning until the evaluations first reach a return, by seed; NaN for seeds that do not."""
+    """Returns FLOPs of learning until evaluations first reach a return, by seed; NaN for seeds that never do."""
     curves = select(tables["curves"], task=task, agent=agent)
     cost = select(tables["flops"], task=task, agent=agent)["flops"].iloc[0]
     reached = curves[curves["greedy"] >= goal].groupby("seed")["step"].min()
@@ -158,7 +158,7 @@ def fewer_flops(settings: Control, tables: Tables) -> Finding:
         if theirs.isna().any():
             raise NotTested(f"Not every seed of {TWO} reached a return of {goal:.4g} in {name}: train for longer.")
         budget = select(tables["flops"], task=name, agent=ADAPTIVE)["flops"].iloc[0]
-        # A seed that never gets there costs at least the whole of training.
+        # A seed that never reaches the return costs at least the whole of training.
         whole = budget * float(updates_by(max(settings.steps), settings.agent))
         found = paired_difference(theirs / theirs.mean(), ours.fillna(whole) / theirs.mean())
         missing = f", {ours.isna().sum()} of {len(ours)} seeds of λ-SAC never do" if ours.isna().any() else ""
@@ -170,7 +170,7 @@ def fewer_flops(settings: Control, tables: Tables) -> Finding:
 
 
 def at_full_length(test: Test) -> Test:
-    """The test for runs that are as long as the paper's. Shorter ones raise NotTested."""
+    """Returns the test restricted to runs that are as long as the paper's. It raises NotTested for shorter runs."""
 
     def tested(settings: Any, tables: Tables) -> Finding:
         steps = int(tables["curves"]["step"].max())

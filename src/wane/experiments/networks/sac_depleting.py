@@ -1,9 +1,9 @@
 """Does a diminishing critic help where the reward does diminish? λ-SAC and SAC on a point mass whose sites wear off.
 
-The paper tests λ-SAC only where rewards do not wear off. Here a point mass collects from three sites
-(`wane.worlds.control.point_mass`). All kinds of agents learn three tasks: sites that do not wear off, sites that do and
-whose remaining rewards are not told, and sites that do and are told. Tables are those of the experiment `sac`, with
-these labels as tasks.
+The paper tests λ-SAC only where rewards do not wear off. Here a point mass collects rewards from three sites
+(`wane.worlds.control.point_mass`). All kinds of agents learn three tasks: sites that do not wear off, sites that wear
+off without the agent being told what remains, and sites that wear off with the agent being told. The tables are those
+of the experiment `sac`, with these labels as tasks.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -54,17 +54,17 @@ class Wearing(Seeded):
 
     @property
     def steps(self) -> list[int]:
-        """How many steps were taken by the end of each epoch."""
+        """The number of steps taken by the end of each epoch."""
         return [self.agent.steps * (number + 1) for number in range(self.agent.epochs)]
 
 
 def seeded(settings: Wearing, seeds: Sequence[int], loop: Loop) -> Tables:
-    """Learning curves and what the bandits do, in all three tasks; an episode of every agent of seed 0."""
+    """Returns learning curves and bandits' probabilities in all three tasks, and episodes of the agents of seed 0."""
     return learn(settings, settings.places(), seeds, loop)
 
 
 def draw(settings: Wearing, tables: Tables) -> Figure:
-    """For each task, learning curves and the bandit's arms."""
+    """Draws learning curves and the probabilities of the bandit's arms for each task."""
     figure = plots.figure(13.0, 6.8)
     grid = figure.subplots(2, 3)
     for column, label in zip(grid.T, (STATIONARY, HIDDEN, TOLD), strict=True):
@@ -76,7 +76,7 @@ def draw(settings: Wearing, tables: Tables) -> Figure:
 
 
 def films(settings: Wearing, tables: Tables) -> Mapping[str, Callable[[Path], Any]]:
-    """An episode of SAC with two critics and of λ-SAC, in every task."""
+    """Returns films of an episode of SAC with two critics and of λ-SAC, in every task."""
     return sac.films(settings, tables)
 
 

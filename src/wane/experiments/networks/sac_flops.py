@@ -1,10 +1,10 @@
-"""What one critic saves: FLOPs of an update of every kind of agent, counted by the compiler.
+"""The FLOPs that a single critic saves: FLOPs of an update of every kind of agent, counted by the compiler.
 
 | table | kind | a row for each | columns |
 | --- | --- | --- | --- |
-| `flops` | fixed | task, width, agent | flops: of one update; share: of SAC's with two critics |
+| `flops` | fixed | task, width, agent | flops: of one update; share: relative to SAC with two critics |
 
-The return against FLOPs is drawn by the experiment `sac`, which learns.
+The experiment `sac`, which trains the agents, draws the return against FLOPs.
 """
 
 import dataclasses
@@ -26,7 +26,7 @@ from wane.worlds.control import Task
 
 AGENTS = (TWO, ONE, ADAPTIVE)
 SIGNIFICANT = 0.2
-"""The share of FLOPs from which on a saving is called significant."""
+"""The smallest share of FLOPs that we call a significant saving."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Flops(Settings):
 
 
 def fixed(settings: Flops) -> Tables:
-    """The table `flops`."""
+    """Returns the table `flops`."""
     rows = []
     for name in settings.tasks:
         for width in settings.widths:
@@ -60,7 +60,7 @@ def fixed(settings: Flops) -> Tables:
 
 
 def draw(settings: Flops, tables: Tables) -> Figure:
-    """Shares of SAC's FLOPs, for each task and width."""
+    """Draws FLOPs as shares of SAC's with two critics, for each task and width."""
     figure = plots.figure(4.5 * len(settings.tasks), 3.6)
     for ax, name in zip(figure.subplots(1, len(settings.tasks), squeeze=False)[0], settings.tasks, strict=True):
         for agent, shade in zip(AGENTS, (plots.INK, plots.GREY, "#56B4E9"), strict=True):
@@ -76,7 +76,7 @@ def draw(settings: Flops, tables: Tables) -> Figure:
 
 
 def saving(settings: Flops, tables: Tables) -> tuple[float, str]:
-    """The least share that λ-SAC saves, and the numbers in words."""
+    """Returns the smallest share of FLOPs that λ-SAC saves, and the numbers in words."""
     flops = tables["flops"]
     rows = [
         f"{row.task}, {row.width} units: {row.agent} {row.flops / 1e6:.4g} MFLOPs"  # pyright: ignore
@@ -86,13 +86,13 @@ def saving(settings: Flops, tables: Tables) -> tuple[float, str]:
 
 
 def cheaper(settings: Flops, tables: Tables) -> Finding:
-    """Whether λ-SAC has fewer FLOPs than SAC with two critics, in every task and at every width."""
+    """Tests whether λ-SAC needs fewer FLOPs than SAC with two critics, in every task and at every width."""
     saved, shown = saving(settings, tables)
     return Finding(saved > 0, saved, None, shown)
 
 
 def significantly(settings: Flops, tables: Tables) -> Finding:
-    """Whether it saves a fifth or more."""
+    """Tests whether λ-SAC saves a fifth of the FLOPs or more."""
     saved, shown = saving(settings, tables)
     return Finding(saved >= SIGNIFICANT, saved, None, shown)
 

@@ -34,14 +34,14 @@ VARIANTS: dict[str, Variant] = {
 }
 """All kinds of agents."""
 SIX: tuple[Agent, ...] = ("SAC-2", "SAC-1", "0-SAC", "0.5-SAC", "1-SAC", "lambda-SAC")
-"""The paper's."""
+"""The paper's kinds of agents."""
 KINDS: dict[str, str] = dict.fromkeys(
     ("agent.critics", "agent.lam", "agent.adaptive", "agent.feature_weight", "agent.bandit.averaging"), "agents"
 )
-"""Settings in which the kinds of agents differ, and the setting that chooses kinds."""
+"""The settings in which the kinds of agents differ, each with the setting that controls it instead."""
 TERMS = "value", "correction", "lam", "entropy", "temperature", "critic", "features"
 SHOWN = 100
-"""Moments of an episode that are kept for its film."""
+"""The number of moments of an episode that are kept for its film."""
 
 
 @dataclass(frozen=True)
@@ -67,12 +67,12 @@ class Control(Seeded):
             self.require(_is_known(name), "tasks", f"an id of Gymnasium or wane/PointMass-v0 is needed, not {name!r}")
 
     def places(self) -> dict[str, Task]:
-        """The tasks by name. Raises MissingExtra if MuJoCo is needed and not there."""
+        """The tasks by name. Raises MissingExtra if MuJoCo is needed and not installed."""
         return {name: Task(name) for name in self.tasks}
 
     @property
     def steps(self) -> list[int]:
-        """How many steps were taken by the end of each epoch."""
+        """The number of steps taken by the end of each epoch."""
         return [self.agent.steps * (number + 1) for number in range(self.agent.epochs)]
 
 
@@ -85,12 +85,12 @@ def _is_known(name: str) -> bool:
 
 
 def updates_by(steps: Any, config: Config) -> Any:
-    """How many updates there were by so many steps."""
+    """Returns the number of updates made within a number of steps."""
     return np.maximum(np.asarray(steps) - config.collection_steps, 0)
 
 
 def count_flops(task: Task, config: Config, agents: Sequence[str]) -> dict[str, float]:
-    """FLOPs of an update of each kind of agent. Kinds with the same networks are the same program."""
+    """Returns the FLOPs of an update for each kind of agent. Kinds with the same networks run the same program."""
     counted: dict[tuple[Any, Any], float] = {}
     for name in agents:
         networks = VARIANTS[name].critics, VARIANTS[name].feature_weight
@@ -100,7 +100,7 @@ def count_flops(task: Task, config: Config, agents: Sequence[str]) -> dict[str, 
 
 
 def fixed(settings: Control) -> Tables:
-    """The table `flops`: what an update of each kind of agent costs."""
+    """Returns the table `flops`: the cost of an update for each kind of agent."""
     rows = [
         {"task": name, "agent": agent, "flops": flops}
         for name, task in settings.places().items()
@@ -110,15 +110,15 @@ def fixed(settings: Control) -> Tables:
 
 
 class Course:
-    """The training of some agents in a task, one epoch a chunk, with all that is saved rarely: a `HostState`.
+    """The training of some agents in a task, with one epoch in each chunk. It is a `HostState`, which is saved rarely.
 
-    The memory is large, so it is kept out of the loop's state, and only what it holds is saved.
+    The replay memory is large, so it is kept out of the loop's state, and only its filled part is saved.
     """
 
     def __init__(
         self, task: Task, config: Config, seeds: Sequence[int], agents: Sequence[str], threads: int | None = None
     ):
-        """`threads` step the copies of the task."""
+        """Starts the agents. `threads` is the number of threads that step the copies of the task."""
         keys, chosen = seed_keys(seeds), [VARIANTS[name] for name in agents]
         columns = (np.tile(np.asarray(column, float), len(seeds)) for column in zip(*chosen, strict=True))
         variants = Variant(*(jnp.asarray(column) for column in columns))
@@ -132,14 +132,14 @@ class Course:
         return states._replace(replay=None)  # pyright: ignore[reportArgumentType]
 
     def step(self, states: State, number: int) -> tuple[State, Any]:
-        """One epoch. The memory is dropped after the last one."""
+        """Trains for one epoch. The replay memory is dropped after the last epoch."""
         assert self.replay is not None
         states, info = self.fleet.epoch(states._replace(replay=self.replay), number)
         self.replay = states.replay if number + 1 < self.epochs else None
         return self._without_replay(states), info
 
     def get(self) -> dict[str, Any]:
-        """What the memory holds, and what lives on the host."""
+        """Returns the filled part of the replay memory, and the state of the simulators on the host."""
         if self.replay is None:
             return {"fleet": self.fleet.get()}
         filled = min(int(self.replay.added[0]), self.replay.items.shape[1])
@@ -147,7 +147,7 @@ class Course:
         return {"fleet": self.fleet.get(), "memory": memory}
 
     def set(self, tree: Mapping[str, Any]) -> None:
-        """Goes back to what `get` returned."""
+        """Restores what `get` returned."""
         self.fleet.set(tree["fleet"])
         if "memory" not in tree:
             self.replay = None
@@ -158,9 +158,9 @@ class Course:
 
 
 class Courses:
-    """Courses in several tasks, by name, which go on at the same time: each has a thread of its own.
+    """Courses in several tasks, by name, which run at the same time, each in its own thread.
 
-    A GPU learns in one task while it would wait for the steps of another, and all tasks are as far as each other.
+    The GPU learns one task while another task waits for its simulators, and all tasks progress equally.
     """
 
     def __init__(self, courses: Mapping[str, Course]):
@@ -168,35 +168,35 @@ class Courses:
         self.states = {name: course.states for name, course in courses.items()}
 
     def step(self, states: Mapping[str, State], number: int) -> tuple[dict[str, State], dict[str, Any]]:
-        """One epoch in all tasks."""
+        """Trains for one epoch in all tasks."""
         wide = bool(jax.config.jax_enable_x64)  # pyright: ignore[reportAttributeAccessIssue]
 
         def one(name: str) -> tuple[State, Any]:
-            with jax.enable_x64(wide):  # A thread begins with the precision of the process, not with that of its maker.
+            with jax.enable_x64(wide):  # A thread starts with the precision of the process, not of its parent.
                 return self._courses[name].step(states[name], number)
 
         found = dict(zip(states, self._threads.map(one, states), strict=True))
         return {name: state for name, (state, _) in found.items()}, {name: info for name, (_, info) in found.items()}
 
     def get(self) -> dict[str, Any]:
-        """What every course returns."""
+        """Returns what `get` returns for every course."""
         return {name: course.get() for name, course in self._courses.items()}
 
     def set(self, tree: Mapping[str, Any]) -> None:
-        """Goes back to what `get` returned."""
+        """Restores what `get` returned."""
         for name, course in self._courses.items():
             course.set(tree[name])
 
 
 def seeded(settings: Control, seeds: Sequence[int], loop: Loop) -> Tables:
-    """Learning curves and what the bandits do, of all tasks; of seed 0 an episode of every agent. Keeps its agents."""
+    """Returns learning curves, bandits' probabilities and episodes of seed 0 in all tasks. Keeps seed 0's agents."""
     return learn(settings, settings.places(), seeds, loop)
 
 
 def learn(settings: Any, places: Mapping[str, Task], seeds: Sequence[int], loop: Loop) -> Tables:
-    """Trains all agents for all seeds in all tasks, which have the names in `places` in the tables."""
+    """Trains all agents for all seeds in all tasks. `places` gives the tasks by their names in the tables."""
     config, agents = settings.agent, settings.agents
-    # Every task has a thread that drives it, and the other cores simulate.
+    # Every task has one thread that drives it, and the other cores run the simulators.
     threads = max(((os.cpu_count() or 1) - len(places)) // len(places), 1)
     courses = Courses(
         {_file_name(label): Course(task, config, seeds, agents, threads) for label, task in places.items()}
@@ -214,7 +214,7 @@ def learn(settings: Any, places: Mapping[str, Task], seeds: Sequence[int], loop:
 def _tables(
     settings: Any, label: str, task: Task, seeds: Sequence[int], states: State, info: Mapping[str, Any], loop: Loop
 ) -> dict[str, pd.DataFrame]:
-    """The tables of one task, from the last states and from what its epochs told."""
+    """Returns the tables of one task, from the last states and the measurements of the epochs."""
     agents, config = settings.agents, settings.agent
     axes: dict[str, Any] = {"step": settings.steps, "seed": seeds, "agent": agents}
     curves = frame(info["greedy"], "greedy", **axes).assign(training=_column(info["returns"]))
@@ -233,7 +233,7 @@ def _column(values: Any) -> np.ndarray:
 
 
 def _show(config: Config, task: Task, agents: Sequence[str], params: Any, loop: Loop, label: str) -> pd.DataFrame:
-    """Keeps the agents of one seed, whose networks are given, and returns one episode of each, with mean actions."""
+    """Keeps the agents of one seed, given their networks, and returns one episode of each, with mean actions."""
     tables = []
     for i, name in enumerate(agents):
         own = jax.tree_util.tree_map(lambda leaf, i=i: leaf[i], params)
@@ -249,7 +249,7 @@ def _show(config: Config, task: Task, agents: Sequence[str], params: Any, loop: 
 
 
 def _file_name(label: str) -> str:
-    """The name of a task in names of files."""
+    """Returns the name of a task as part of a file name."""
     return label.removeprefix("wane/").lower().replace(" ", "-").replace(",", "")
 
 
@@ -268,5 +268,5 @@ QUICK = Config(
 
 
 def quick(**changes: Any) -> Config:
-    """The agent of the quick scale with some settings changed."""
+    """Returns the agent of the quick scale with some settings changed."""
     return dataclasses.replace(QUICK, **changes)

@@ -1,13 +1,13 @@
-"""Exact agents of the asymmetric world for λ = 1: at which large reward and temperature do they go to it?
+"""Exact agents of the asymmetric world for λ = 1: for which size and temperature do they go to the large reward?
 
 With λ = 1 the λ operator stands for softmax policies that are consistent with their own values:
 
     Q(s, a) = r(s) + γ Σ_s' P(s'|s, a) Σ_a' π(a'|s') Q(s', a'),   π(·|s) = softmax(Q(s, ·) / τ)
 
-A network that made no errors would hold this Q, and its agent takes argmax_a Q(s, a). The policy π counts with all of
-its slips: with a large τ it is nearly a random walk, from which six small rewards that lie close together are easy to
-hit, and one large reward far away is not. So the agent can prefer the small ones although the optimum does not. Rewards
-that are larger by a factor have the same π as a temperature that is smaller by that factor.
+A network without errors would represent this Q, and its agent takes argmax_a Q(s, a). Q includes the random actions of
+π: with a large τ, π is nearly a random walk, which easily hits six small rewards that lie close together, but not one
+large reward far away. So the agent can prefer the small rewards although the optimum does not. Rewards that are larger
+by a factor give the same π as a temperature that is smaller by that factor.
 """
 
 from collections.abc import Sequence
@@ -21,19 +21,19 @@ from wane.experiments.common.soft_policies import settle
 from wane.worlds.world import World
 
 SETTLED = 1e-10
-"""The change of all probabilities of a policy below which it is taken as consistent with its values."""
+"""A policy counts as consistent with its values if no probability changes by more than this."""
 MOST_SWEEPS = 2000
 TIE = 1e-9
-"""Actions whose values differ by less than this share of the best one are tied: the first one is taken."""
+"""Actions whose values differ by less than this share of the best value are tied; the first one is taken."""
 
 
 def switching_table(
     world: World, larges: Sequence[float], temperatures: Sequence[float], discount: float
 ) -> pd.DataFrame:
-    """One row for each size of the large reward, which is that of the first site, and each temperature.
+    """Returns one row for each size of the large reward, which the first site has, and each temperature.
 
-    The columns are what the exact agent earns in an episode (`earned`), the share of its moments at the large reward
-    (`at_large`), and the same of the optimum (`best_earned`, `best_at_large`). An agent whose policy does not settle
+    The columns are the exact agent's return in an episode (`earned`), the share of its moments at the large reward
+    (`at_large`), and the same for the optimum (`best_earned`, `best_at_large`). An agent whose policy does not settle
     has NaN.
     """
     pairs = np.array(list(product(larges, temperatures)))
@@ -47,7 +47,7 @@ def switching_table(
 
 
 def rewards_of(world: World, larges: Sequence[float] | np.ndarray) -> Float[np.ndarray, "cases states"]:
-    """The rewards of every state, with each size of the first site's reward."""
+    """Returns the rewards of every state, for each size of the first site's reward."""
     rewards = np.zeros((len(larges), world.n_states))
     rewards[:, world.sites] = world.rewards
     rewards[:, world.sites[0]] = larges
@@ -57,7 +57,7 @@ def rewards_of(world: World, larges: Sequence[float] | np.ndarray) -> Float[np.n
 def softmax_values(
     world: World, rewards: Float[np.ndarray, "cases states"], temperatures: Float[np.ndarray, " cases"], discount: float
 ) -> tuple[Float[np.ndarray, "cases states actions"], Bool[np.ndarray, " cases"]]:
-    """Q of the softmax policies that are consistent with their own values, for λ = 1, and which of them settled."""
+    """Returns Q of the softmax policies that are consistent with their values, for λ = 1, and which of them settled."""
     n, table = world.n_states, world.map.next_states(world.n_actions)
 
     def evaluate(
@@ -75,7 +75,7 @@ def softmax_values(
 def optimal_values(
     world: World, rewards: Float[np.ndarray, "cases states"]
 ) -> Float[np.ndarray, "steps cases states actions"]:
-    """The best sum of rewards until the horizon after each action, at each step. Entering a site pays."""
+    """Returns the best sum of rewards until the horizon after each action, at each step. Entering a site pays."""
     table, steps = world.map.next_states(world.n_actions), []
     values = np.zeros_like(rewards)
     for _ in range(world.horizon or 0):
@@ -87,13 +87,13 @@ def optimal_values(
 def follow(
     world: World, rewards: Float[np.ndarray, "cases states"], q: Float[np.ndarray, "steps cases states actions"]
 ) -> Int[np.ndarray, "cases moments"]:
-    """The cells of episodes that take the best action of each step; one step of values serves the whole episode."""
+    """Returns the cells of greedy episodes. If `q` has a single step, it applies to the whole episode."""
     table, case = world.map.next_states(world.n_actions), np.arange(len(rewards))
     cells = [np.full(len(rewards), int(np.argmax(world.start)))]
     for step in range(world.horizon or 0):
         values = q[min(step, len(q) - 1), case, cells[-1]]
         best = values.max(-1, keepdims=True)
-        # Rounding must not decide between tied actions: argmax finds the first of those that are good enough.
+        # Rounding must not decide between tied actions: argmax finds the first action that is good enough.
         action = np.argmax(values >= best - TIE * np.abs(best), -1)
         cells.append(table[cells[-1], action])
     return np.stack(cells, 1)
@@ -102,6 +102,6 @@ def follow(
 def measure(
     world: World, rewards: Float[np.ndarray, "cases states"], cells: Int[np.ndarray, "cases moments"]
 ) -> dict[str, Float[np.ndarray, " cases"]]:
-    """What episodes earn without discounting, and the share of their moments at the first site."""
+    """Returns what episodes earn without discounting, and the share of their moments at the first site."""
     earned = np.take_along_axis(rewards, cells[:, 1:], 1).sum(1)
     return {"earned": earned, "at_large": (cells == world.sites[0]).mean(1)}

@@ -1,8 +1,8 @@
 """The largest sum of rewards in tasks with a few goals on a map, without a search over all visit counts.
 
 Sums without discounting depend on how often each goal is visited, and not on when. So the best episode goes to some of
-the goals in some order by shortest ways, and stays at each as long as it likes. For every such order it is known how
-many steps are free to stay, and as the reward of a goal never grows, these steps go to the largest rewards that remain:
+the goals in some order by shortest paths, and stays at each of them for some steps. Every order leaves a known number
+of steps for staying, and as the reward of a goal never grows, these steps go to the largest rewards that remain:
 
     return = Σ_j r_j + the T − t largest of all r_j λ_jᵏ, k ≥ 1
 
@@ -21,7 +21,7 @@ from wane.types import AnyArray
 from wane.worlds.world import World
 
 MOST_GOALS = 4
-"""The largest number of goals whose orders are tried, one by one."""
+"""The largest number of goals for which all orders are tried."""
 
 
 def best_returns(
@@ -30,10 +30,11 @@ def best_returns(
     starts: Int[AnyArray, " tasks"],
     lams: Float[AnyArray, "*states"] | float,
 ) -> Float[np.ndarray, " tasks"]:
-    """The largest sum of rewards that anyone can earn in each task before the horizon of the world.
+    """Returns the largest sum of rewards that any agent can earn in each task before the horizon of the world.
 
-    The world is without slip, and a site pays on arrival. Every task has the same number of goals, the states with a
-    reward above 0. `lams` is the λ of all states, or of each. Raises ValueError if there are too many goals.
+    The world has no slip, and a site pays on arrival. Every task has the same number of goals, the states with a reward
+    above 0. `lams` is one λ for all states, or one for each. Raises ValueError if the tasks have too many goals or
+    different numbers of them.
     """
     rewards, starts, horizon = np.asarray(rewards, float), np.asarray(starts), int(world.horizon or 0)
     counts = np.unique((rewards > 0).sum(1))
@@ -49,7 +50,7 @@ def best_returns(
     for size in range(1, counts[0] + 1):
         for order in permutations(range(counts[0]), size):
             places = goals[:, order]
-            # Whoever starts at a goal is paid for staying there, at the first step.
+            # An agent that starts at a goal is paid for staying there, at the first step.
             reached = np.maximum(distances[starts, places[:, 0]], 1)
             reached = reached + distances[places[:, :-1], places[:, 1:]].sum(1)
             found = _with_stays(worth[:, order], lam[:, order], horizon - reached, horizon)
@@ -63,7 +64,7 @@ def _with_stays(
     free: Float[np.ndarray, " tasks"],
     horizon: int,
 ) -> Float[np.ndarray, " tasks"]:
-    """The sum of a first visit to each goal and of the best later ones, as many as there are free steps."""
+    """Returns the sum of a first visit to each goal and of the best later visits, one for each free step."""
     later = worth[..., None] * lam[..., None] ** np.arange(1, horizon + 1)
     largest = -np.sort(-later.reshape(len(worth), -1), axis=1)
     sums = np.concatenate([np.zeros((len(worth), 1)), np.cumsum(largest, 1)], 1)

@@ -1,4 +1,4 @@
-"""What the experiments with λO-FB share: their settings, and training in chunks of one epoch."""
+"""Shared parts of the experiments with λO-FB: their settings, and training in chunks of one epoch."""
 
 import dataclasses
 from collections.abc import Callable, Iterable, Sequence
@@ -70,17 +70,17 @@ class Training(Seeded):
 
 
 def label(value: Any) -> str:
-    """A setting as it is written in labels and names."""
+    """Returns a setting as it is written in labels and names."""
     return value if isinstance(value, str) else f"{value:g}"
 
 
 def quick(epochs: int) -> Config:
-    """The agent of the quick scale with so many epochs."""
+    """Returns the agent of the quick scale with this number of epochs."""
     return dataclasses.replace(QUICK, schedule=dataclasses.replace(QUICK.schedule, epochs=epochs))
 
 
 def rooms(settings: Training, **changes: Any) -> World:
-    """FourRooms for random goals: walls cost nothing, and no episode ends early."""
+    """Returns FourRooms for random goals: walls cost nothing, and no episode ends early."""
     return four_rooms(horizon=settings.agent.horizon, threshold=None, wall_penalty=0.0, **changes)
 
 
@@ -95,8 +95,9 @@ def train(
 ) -> tuple[State, dict[str, Any]]:
     """Trains one run for each key and λ, all of them as one program, with one epoch in each chunk of the loop.
 
-    Returns the last states, with the runs along their first axis, and what the epochs tell: nested dictionaries of
-    arrays (epochs, runs, …) with the names of `forward_backward.Info`. `watch` is that of `forward_backward.train`.
+    Returns the last states, with the runs along their first axis, and the measurements of the epochs: nested
+    dictionaries of arrays (epochs, runs, …) with the names of `forward_backward.Info`. `watch` is passed to
+    `forward_backward.train`.
     """
 
     def run_epoch(key: jax.Array, lam: Array, state: State, number: Integer) -> tuple[State, Any]:
@@ -116,23 +117,23 @@ def train(
 
 
 def pairs(keys: jax.Array, *axes: Sequence[Any] | np.ndarray) -> tuple[jax.Array, list[jax.Array]]:
-    """Every key with every combination of the entries of some axes, as flat arrays. Keys vary slowest."""
+    """Combines every key with every combination of the entries of some axes, as flat arrays. Keys vary slowest."""
     sizes = [len(keys), *map(len, axes)]
     index = np.indices(sizes).reshape(len(sizes), -1)
     return keys[index[0]], [jnp.asarray(axis)[i] for axis, i in zip(axes, index[1:], strict=True)]
 
 
 def params_of(states: State, run: int) -> Params:
-    """The networks of one run out of many."""
+    """Returns the networks of one run out of many."""
     return jax.tree_util.tree_map(lambda leaf: leaf[run], states.params)
 
 
 def keep(loop: Loop, name: str, world: World, config: Config, states: State, run: int) -> None:
-    """Keeps the agent of one run, to be played later."""
+    """Keeps the agent of one run, so that it can be played later."""
     loop.keep(name, Trained("forward_backward", world, config, params_of(states, run)))
 
 
 def require_data(there: bool | np.bool_, missing: str) -> None:
-    """Raises NotTested with a sentence about what is missing, unless the data of a claim are there."""
+    """Raises NotTested with a sentence about what is missing, unless the data of a claim exist."""
     if not there:
         raise NotTested(missing)

@@ -1,7 +1,7 @@
 """How far is an exact λ operator from the optimum? (Beyond the paper.)
 
 `wane.agents.lambda_operator` solves for a policy and its Q_λ at every step, from what remains of the rewards. It starts
-with the random walk and improves the policy K times, with a temperature relative to the values. It is compared with the
+from the random walk and improves the policy K times, with a temperature relative to the values. It is compared with the
 optimum of the same tasks: the seven rewards of the asymmetric map, and two random goals on three other maps.
 """
 
@@ -33,13 +33,13 @@ from wane.worlds.world import World
 
 ASYMMETRIC, ROOMS = "asymmetric", "four-rooms"
 OTHERS = ("two-rooms", "patches-4")
-"""Maps for which no setting was chosen."""
+"""Maps that were not used to choose any setting."""
 Map = Literal["asymmetric", "four-rooms", "two-rooms", "patches-4"]
 MAPS: tuple[Map, ...] = (ASYMMETRIC, ROOMS, *OTHERS)
 PLANNED = (0.0, 0.1, 1.0)
-"""λ for which the optimum with the seven rewards of the asymmetric map is a matter of seconds."""
+"""λ for which computing the optimum with the seven rewards of the asymmetric map takes only seconds."""
 IMPROVED = 1
-"""The agent's own number of sweeps."""
+"""The default number of sweeps of the agent."""
 Sweeps = Annotated[int, Range(0, 100)]
 
 
@@ -48,7 +48,7 @@ class Operating(Settings):
     """Settings of lambda-operator."""
 
     maps: Annotated[tuple[Map, ...], DISTINCT] = MAPS
-    """where the agents act"""
+    """maps on which the agents act"""
     lambdas: Lambdas = (0.0, 0.1, 0.25, 0.5, 0.75, 1.0)
     """λ that is true, and that the agent believes in"""
     sweeps: Annotated[tuple[Sweeps, ...], DISTINCT] = (0, 1, 2, 5)
@@ -62,17 +62,17 @@ class Operating(Settings):
     horizon: Count = 50
     """steps of an episode"""
     tolerance: Positive = 0.1
-    """what the optimum of the asymmetric map may be off by"""
+    """error that is allowed in the optimum of the asymmetric map"""
 
 
 def make_world(settings: Operating, name: str, lam: Scalar) -> World:
-    """The map where λ is true. Walls cost nothing, and returns are plain sums."""
+    """Returns the world of a map in which λ is true. Walls cost nothing, and returns are undiscounted sums."""
     changes: dict[str, Any] = dict(depletion=Geometric(lam), horizon=settings.horizon, discount=1.0)
     return make(name, **changes) if name == ASYMMETRIC else make(name, threshold=None, wall_penalty=0.0, **changes)
 
 
 def tasks_of(settings: Operating, name: str) -> Tasks:
-    """The tasks of a map: two random goals, or the rewards and the start of the asymmetric map."""
+    """Returns the tasks of a map: two random goals, or the rewards and the start of the asymmetric map."""
     world = make_world(settings, name, 1.0)
     if name != ASYMMETRIC:
         return draw_tasks(jax.random.key(1), world, settings.tasks, goals=2)
@@ -82,7 +82,7 @@ def tasks_of(settings: Operating, name: str) -> Tasks:
 
 
 def fixed(settings: Operating) -> Tables:
-    """The mean return of the tasks for every map, λ and number of sweeps, and the optimum where it is known."""
+    """Returns the mean return of the tasks by map, λ and number of sweeps, and the optimum where it is known."""
     rows = []
     for name in settings.maps:
         tasks = tasks_of(settings, name)
@@ -96,7 +96,7 @@ def fixed(settings: Operating) -> Tables:
 
 
 def _mean_return(settings: Operating, name: str, tasks: Tasks) -> Callable[[Array, Array], Float[Array, ""]]:
-    """A compiled function of λ and the number of sweeps."""
+    """Returns a compiled function that maps λ and the number of sweeps to the mean return of the tasks."""
 
     def mean_return(lam: Array, sweeps: Array) -> Float[Array, ""]:
         config = Config(lam, settings.discount, settings.temperature, sweeps)
@@ -122,7 +122,7 @@ def optimum(settings: Operating, name: str, lam: float, tasks: Tasks) -> float:
 
 
 def draw(settings: Operating, tables: Tables) -> Figure:
-    """The share of the optimum against the number of sweeps, a panel for each map and a line for each λ."""
+    """Draws the share of the optimum against the number of sweeps, with a panel for each map and a line for each λ."""
     figure = plots.figure(2.75 * max(len(settings.maps), 2) + 0.6, 3.0)
     axes = figure.subplots(1, len(settings.maps), squeeze=False)[0]
     lines: dict[float, Any] = {}
@@ -140,14 +140,14 @@ def draw(settings: Operating, tables: Tables) -> Figure:
 
 
 def shares(tables: Tables, *maps: str) -> pd.DataFrame:
-    """The rows of some maps whose optimum is known, with the share of it that was earned."""
+    """Returns the rows of some maps that have a known optimum, with the share of it that was earned."""
     table = tables["returns"]
     table = table[table["map"].isin(maps) & table["optimum"].notna()]
     return table.assign(share=table["mean_return"] / table["optimum"])
 
 
 def earns(least: float, *maps: str) -> Callable[[Operating, Tables], Finding]:
-    """Tests that one improvement earns more than a share of the optimum on each of some maps, with every λ."""
+    """Returns a test that one improvement earns more than a share of the optimum on each of some maps, with every λ."""
 
     def test(settings: Operating, tables: Tables) -> Finding:
         table = select(shares(tables, *maps), sweeps=IMPROVED)

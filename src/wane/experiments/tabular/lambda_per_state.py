@@ -1,8 +1,8 @@
-"""A corridor in which every site has a λ of its own: agents that know each of them, or believe in one λ̂ for all.
+"""A corridor in which every site has a different λ: agents know each site's λ, or believe in one λ̂ for all sites.
 
 The paper defines λ(s) for each state (section 3), and says that each resource may have its own rate of decay (section
-7). Its experiments have one λ for all states, but for an example of three states. Here the reward on the left is gone
-after one visit (λ = 0), the middle one halves (λ = ½), and the one on the right lasts long (λ = 0.9).
+7). Its experiments have one λ for all states, except for an example with three states. Here the reward on the left is
+gone after one visit (λ = 0), the middle one halves (λ = ½), and the one on the right lasts long (λ = 0.9).
 
 | table | a row for each | columns |
 | --- | --- | --- |
@@ -10,7 +10,7 @@ after one visit (λ = 0), the middle one halves (λ = ½), and the one on the ri
 | `optimum` | – | value |
 | `curves` | belief, seed, evaluation | episode, seed, agent, value |
 
-`exact` are agents with the exact Φ of the softmax policy of their own Q; `curves` are those of Qλ-learning.
+`exact` has agents with the exact Φ of the softmax policy of their own Q; `curves` has agents with Qλ-learning.
 """
 
 import dataclasses
@@ -67,7 +67,7 @@ class LambdaPerState(Seeded):
     SET_BY_EXPERIMENT: ClassVar[Mapping[str, str]] = {"agent.lam": "lambdas", "agent.discount": "nothing"}
 
     def rules(self) -> None:
-        """Raises SettingError if there are too few episodes."""
+        """Raises SettingError if there are fewer episodes than the last evaluations need."""
         super().rules()
         least, every = LAST * self.agent.evaluate_every, self.agent.evaluate_every
         needed = (
@@ -91,7 +91,7 @@ class LambdaPerState(Seeded):
 
     @property
     def believed(self) -> dict[str, tuple[float, ...]]:
-        """What each agent believes about the sites."""
+        """The λ that each agent believes in, for every site."""
         return {OWN: OWN_LAMBDAS} | {beliefs.label(lam): (lam,) * len(OWN_LAMBDAS) for lam in self.lambdas}
 
     @property
@@ -101,7 +101,7 @@ class LambdaPerState(Seeded):
 
 
 def fixed(settings: LambdaPerState) -> Tables:
-    """What agents with the exact Φ earn for every belief, and the optimum."""
+    """Returns what agents with the exact Φ earn for every belief, and the optimum."""
     world = settings.world
     returns = [exact_return(world, lams) for lams in settings.believed.values()]
     best = float(np.asarray(world.start) @ plan(world, tolerance=1e-4).values)
@@ -112,7 +112,7 @@ def fixed(settings: LambdaPerState) -> Tables:
 
 
 def exact_return(world: World, believed: Sequence[float]) -> float:
-    """What an agent with the exact Φ earns. It looks up what remains at every step, and believes in some λ."""
+    """Returns what an agent with the exact Φ for its believed λ earns. It looks up what remains at every step."""
     transitions = np.stack([world.mdp.action(a).toarray() for a in range(world.n_actions)])
     remaining, kept, lam = np.zeros(world.n_states), np.ones(world.n_states), np.ones(world.n_states)
     remaining[world.sites], kept[world.sites], lam[world.sites] = REWARDS, OWN_LAMBDAS, believed
@@ -126,7 +126,7 @@ def exact_return(world: World, believed: Sequence[float]) -> float:
 
 
 def seeded(settings: LambdaPerState, seeds: Sequence[int], loop: Loop) -> Tables:
-    """Greedy returns of Qλ-learning, for every belief and seed, while it learns."""
+    """Trains Qλ-learning for every belief and seed. Returns the greedy returns during learning."""
     world, agent, every = settings.world, settings.agent, settings.agent.evaluate_every
     keys, lams = seed_keys(seeds), jnp.asarray(list(settings.believed.values()))
 
@@ -149,14 +149,14 @@ def seeded(settings: LambdaPerState, seeds: Sequence[int], loop: Loop) -> Tables
 
 
 def results(settings: LambdaPerState, tables: Tables) -> pd.DataFrame:
-    """The mean of the last evaluations, (seeds, agents)."""
+    """Returns the mean of the last evaluations, with the axes (seeds, agents)."""
     table, every = tables["curves"], settings.agent.evaluate_every
     late = table["episode"] > (settings.evaluations - LAST) * every
     return table[late].pivot_table(index="seed", columns="agent", values="value")
 
 
 def draw(settings: LambdaPerState, tables: Tables) -> Figure:
-    """The world, learning curves, and results at the end beside exact agents and the optimum."""
+    """Draws the world, learning curves, and final results together with exact agents and the optimum."""
     figure = plots.figure(12.0, 4.6)
     grid = figure.add_gridspec(2, 2, height_ratios=(1, 4))
     top, learning, late = figure.add_subplot(grid[0, :]), figure.add_subplot(grid[1, 0]), figure.add_subplot(grid[1, 1])
@@ -185,7 +185,7 @@ def draw(settings: LambdaPerState, tables: Tables) -> Figure:
 
 
 def beats_every_common(settings: LambdaPerState, tables: Tables) -> Finding:
-    """Tests that learning with each site's own λ ends higher than with the best λ̂ for all, chosen afterwards."""
+    """Tests that learning with each site's own λ ends higher than with the best common λ̂, chosen in hindsight."""
     scores = results(settings, tables)
     best = scores.drop(columns=OWN).mean().idxmax()
     detail = f"the best for all is {best}: {scores[best].mean():.3f} against {scores[OWN].mean():.3f}"
@@ -193,7 +193,7 @@ def beats_every_common(settings: LambdaPerState, tables: Tables) -> Finding:
 
 
 def exact_beats_every_common(settings: LambdaPerState, tables: Tables) -> Finding:
-    """Tests that with the exact Φ each site's own λ earns more than any λ̂ for all."""
+    """Tests that with the exact Φ, knowing each site's own λ earns more than any common λ̂."""
     exact = tables["exact"].set_index("agent")["value"]
     others = exact.drop(OWN)
     detail = f"{exact[OWN]:.3f} against at most {others.max():.3f}, with {others.idxmax()}"
@@ -201,7 +201,7 @@ def exact_beats_every_common(settings: LambdaPerState, tables: Tables) -> Findin
 
 
 def near_the_optimum(settings: LambdaPerState, tables: Tables) -> Finding:
-    """Tests that the exact agent with each site's own λ earns 95 % of the optimum."""
+    """Tests that the exact agent with each site's own λ earns more than 95 % of the optimum."""
     mine, best = tables["exact"].set_index("agent")["value"][OWN], tables["optimum"]["value"].iloc[0]
     return Finding(bool(mine > 0.95 * best), mine / best, None, f"earns {mine:.3f} of {best:.3f}")
 
@@ -210,7 +210,7 @@ def nobody_beats_the_optimum(settings: LambdaPerState, tables: Tables) -> Findin
     """Tests that no agent, learned or exact, earns more than the optimum."""
     best = tables["optimum"]["value"].iloc[0]
     top = max(tables["curves"]["value"].max(), tables["exact"]["value"].max())
-    # The plan may lose 1e-4 by not counting visits without end.
+    # The plan may lose 1e-4, because it counts only a limited number of visits.
     return Finding(
         bool(top <= best + 1e-4), best - top, None, f"the most that any agent earned is {top:.3f} of {best:.3f}"
     )

@@ -1,7 +1,8 @@
-"""The 6 × 6 grid: how far the values of a policy are off, by dynamic programming and by TD, for a right and a wrong λ.
+"""The 6 × 6 grid: errors of a policy's values by dynamic programming and by TD, for a right and a wrong λ.
 
 The error is the mean of (Q − Q_true)² over the 16 free cells and 4 actions. The reward wears off with λ = ½, and Q_true
-is exact. With a wrong λ both methods converge to other values. The figure has room for a third panel, TD on features.
+is exact. With a wrong λ both methods converge to other values. The paper's third panel, TD on features, is in
+`grid-features`.
 
 | table | kind | a row for each | columns |
 | --- | --- | --- | --- |
@@ -42,7 +43,7 @@ from wane.worlds.world import World
 
 CHUNKS = 10
 RECORDED = 10
-"""The errors of every tenth episode are kept."""
+"""The interval, in episodes, at which errors are recorded."""
 QValues = Float[np.ndarray, "states actions"]
 
 
@@ -70,7 +71,7 @@ class PolicyEvaluation(Seeded):
     }
 
     def rules(self) -> None:
-        """Raises SettingError if there are too few episodes, or if TD would learn something else."""
+        """Raises SettingError if there are too few episodes, or if TD would not learn Q of the grid's own policy."""
         super().rules()
         least = CHUNKS * RECORDED
         needed = f"at least {least} is needed, because every tenth error of the last tenth of them is judged"
@@ -88,18 +89,18 @@ class PolicyEvaluation(Seeded):
 
 
 def exact_q(world: World, lam: float) -> QValues:
-    """Q of the grid's own policy, if rewards wore off with λ."""
+    """Returns Q of the grid's own policy for rewards that wear off with λ."""
     phi = representation(world.mdp.under(world.policies[0]), Geometric(lam), discount=world.discount, sites=world.sites)
     return np.asarray(phi.q_values(world.mdp, world.rewards))
 
 
 def q_error(phi: Float[AnyArray, "states actions sites"], world: World, truth: QValues) -> Any:
-    """The paper's Q error of a representation."""
+    """Returns the paper's Q error of a representation."""
     return ((phi @ world.rewards - truth) ** 2).mean()
 
 
 def fixed(settings: PolicyEvaluation) -> Tables:
-    """The exact limits, and dynamic programming from (1 − λ) I."""
+    """Computes the exact limits, and runs dynamic programming from (1 − λ) I."""
     world = settings.world
     truth = exact_q(world, settings.lam)
     limits = [((exact_q(world, lam) - truth) ** 2).mean() for lam in settings.lambdas]
@@ -111,7 +112,7 @@ def fixed(settings: PolicyEvaluation) -> Tables:
 
 
 def _sweep_errors(settings: PolicyEvaluation, world: World, lam: float, truth: QValues) -> list[float]:
-    """The error before the first sweep of dynamic programming and after each."""
+    """Returns the error before the first sweep of dynamic programming and after each sweep."""
     at_site = (np.arange(world.n_states)[:, None, None] == world.sites) * np.ones((1, world.n_actions, 1))
     phi, errors = (1 - lam) * at_site, []
     for _ in range(settings.sweeps):
@@ -121,7 +122,7 @@ def _sweep_errors(settings: PolicyEvaluation, world: World, lam: float, truth: Q
 
 
 def seeded(settings: PolicyEvaluation, seeds: Sequence[int], loop: Loop) -> Tables:
-    """TD, all seeds and λ̂ in one program; keeps the agents of seed 0."""
+    """Runs TD for all seeds and λ̂ in one program. Keeps the agents of seed 0."""
     world, keys, lams = settings.world, seed_keys(seeds), jnp.asarray(settings.lambdas)
     agent, size = settings.agent, -(-settings.agent.episodes // CHUNKS)
     truth = exact_q(world, settings.lam)
@@ -150,7 +151,7 @@ def seeded(settings: PolicyEvaluation, seeds: Sequence[int], loop: Loop) -> Tabl
 
 
 def _keep(loop: Loop, settings: PolicyEvaluation, states: td.State, episodes: int) -> None:
-    """Keeps the agents of one seed, with the number of episodes that they really learned from."""
+    """Keeps the agents of one seed, with the number of episodes from which they actually learned."""
     for i, lam in enumerate(settings.lambdas):
         config = dataclasses.replace(settings.agent, lam=lam, episodes=episodes)
         state = jax.tree_util.tree_map(lambda leaf, i=i: leaf[i], states)
@@ -158,7 +159,7 @@ def _keep(loop: Loop, settings: PolicyEvaluation, states: td.State, episodes: in
 
 
 def draw(settings: PolicyEvaluation, tables: Tables) -> Figure:
-    """The task, and the errors of both methods with the exact limits."""
+    """Draws the task, and the errors of both methods with their exact limits."""
     figure = plots.figure(11.0, 3.6)
     task, dynamic, learned = figure.subplots(1, 3, width_ratios=[0.8, 1, 1])
     world = settings.world
@@ -189,19 +190,19 @@ def _draw_limits(ax: Axes, settings: PolicyEvaluation, tables: Tables) -> None:
 
 
 def last_sweep(tables: Tables) -> pd.Series:
-    """The error after the last sweep, by λ̂."""
+    """Returns the error after the last sweep, by λ̂."""
     sweeps = tables["sweeps"]
     return sweeps[sweeps["sweep"] == sweeps["sweep"].max()].set_index("lam")["error"]
 
 
 def last_learning(tables: Tables) -> pd.DataFrame:
-    """The mean error over the last tenth of the episodes, (seeds, λ̂)."""
+    """Returns the mean error over the last tenth of the episodes, with the axes (seeds, λ̂)."""
     rows = tables["learning"]
     return rows[rows["episode"] > 0.9 * rows["episode"].max()].pivot_table("error", index="seed", columns="lam")
 
 
 def sweeps_find_the_true_values(settings: PolicyEvaluation, tables: Tables) -> Finding:
-    """Whether dynamic programming with the true λ ends with an error below 0.001."""
+    """Tests whether dynamic programming with the true λ ends with an error below 0.001."""
     beliefs.need(settings.lambdas, settings.lam)
     error = last_sweep(tables)
     detail = ", ".join(f"λ̂ = {lam:g}: {value:.4g}" for lam, value in error.items())
@@ -209,7 +210,7 @@ def sweeps_find_the_true_values(settings: PolicyEvaluation, tables: Tables) -> F
 
 
 def wrong_lambdas_converge_elsewhere(settings: PolicyEvaluation, tables: Tables) -> Finding:
-    """Whether dynamic programming ends at the exact limits, and those of wrong λ̂ are not 0."""
+    """Tests whether dynamic programming ends near the exact limits, and whether the limits of wrong λ̂ exceed 0.01."""
     limits = tables["limits"].set_index("lam")["error"]
     off = (last_sweep(tables) - limits).abs().max()
     wrong = limits[list(beliefs.others(settings.lambdas, settings.lam))]
@@ -218,7 +219,7 @@ def wrong_lambdas_converge_elsewhere(settings: PolicyEvaluation, tables: Tables)
 
 
 def td_is_best_with_the_true_lambda(settings: PolicyEvaluation, tables: Tables) -> Finding:
-    """Whether TD ends with a smaller error for the true λ than for the best wrong one, seed by seed."""
+    """Tests whether TD ends with a smaller error for the true λ than for the best wrong λ̂, paired by seed."""
     beliefs.need(settings.lambdas, settings.lam)
     error = last_learning(tables)
     wrong = min(beliefs.others(settings.lambdas, settings.lam), key=lambda lam: error[lam].mean())

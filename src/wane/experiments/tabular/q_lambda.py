@@ -1,6 +1,6 @@
 """TwoRooms: Qλ-learning for a λ̂ that is right or wrong (see `wane.experiments.common.learning`).
 
-The rewards halve with every visit. Beside the agents stands the optimum over (cell × visit counts).
+The rewards halve with every visit. The agents are compared with the optimum over (cell × visit counts).
 """
 
 import pandas as pd
@@ -19,7 +19,7 @@ from wane.experiments.contract import Experiment, Tables
 
 
 def fixed(settings: Learning) -> Tables:
-    """The table `optimum`, of one row: what the optimum earns. There is none where it counts too many visits."""
+    """Returns the table `optimum`, one row with its return, or nothing where the optimum must count too many visits."""
     if not has_optimum(settings.lam):
         return {}
     return {"optimum": pd.DataFrame({"value": [optimal_return(settings)]})}

@@ -1,9 +1,9 @@
-"""Where is the best λ̂? Every tabular agent against the true optimum, for beliefs from 0 to 1; beyond the paper.
+"""Which λ̂ is best? Every tabular agent against the true optimum, for beliefs from 0 to 1 (beyond the paper).
 
-In FourRooms the agents compose the four policies by GPI: as the paper does (Q counts the present state), as the world
+In FourRooms three agents compose the four policies by GPI: as the paper does (Q counts the present state), as the world
 pays (on arrival), and without looking up what remains. Policy iteration on Q_λ̂ is a fourth agent, whose last policy is
-played. In TwoRooms the agent is Qλ-learning. The regret is what the optimum over (cell × visit counts) earns more, in
-per cent of the optimum.
+played. In TwoRooms the agent is Qλ-learning. The regret is how much more the optimum over (cell × visit counts) earns,
+in per cent of the optimum.
 
 | table | kind | a row for each | columns |
 | --- | --- | --- | --- |
@@ -75,7 +75,7 @@ class Regret(Seeded):
 
 
 def fixed(settings: Regret) -> Tables:
-    """What the optimum earns in both worlds, and what the agents that plan earn in FourRooms."""
+    """Returns what the optimum earns in both worlds, and what the agents that plan earn in FourRooms."""
     world, lams = composing.make_world(settings.lam), np.linspace(0, 1, settings.planned)
     best = {"FourRooms": plan(world).values.mean(), "TwoRooms": learning.optimal_return(settings.learning)}
     value = np.concatenate([_composed_values(world, lams), _iterated_values(world, lams)[None]])
@@ -86,7 +86,7 @@ def fixed(settings: Regret) -> Tables:
 
 
 def _composed_values(world: World, lams: Float[np.ndarray, " beliefs"]) -> Float[np.ndarray, "agents beliefs"]:
-    """Mean returns over all starts of the three agents that compose policies."""
+    """Returns the mean returns over all starts of the three agents that compose policies."""
     paper, arrival = (
         np.stack([gpi.representations(world, depletion=Geometric(lam), timing=timing) for lam in lams])
         for timing in ("departure", "arrival")
@@ -97,7 +97,7 @@ def _composed_values(world: World, lams: Float[np.ndarray, " beliefs"]) -> Float
 
 
 def _iterated_values(world: World, lams: Float[np.ndarray, " beliefs"]) -> Float[np.ndarray, " beliefs"]:
-    """Mean returns over all starts of the last policies of policy iteration."""
+    """Returns the mean returns over all starts of the last policies of policy iteration."""
     key = jax.random.key(0)
     configs = [policy_iteration.Config(Geometric(lam), policy=world.policies[1]) for lam in lams]
     found = np.stack([policy_iteration.train(key, world, config)[0].policy for config in configs])
@@ -111,7 +111,7 @@ def _iterated_values(world: World, lams: Float[np.ndarray, " beliefs"]) -> Float
 
 
 def seeded(settings: Regret, seeds: Sequence[int], loop: Loop) -> Tables:
-    """What Qλ-learning earns at the end in TwoRooms."""
+    """Trains Qλ-learning in TwoRooms. Returns what it earns at the end."""
     task = settings.learning
     curves = learning.curves(task, seeds, learning.learn(task, seeds, loop))
     value = learning.results(task, curves)[[beliefs.label(lam) for lam in task.lambdas]]
@@ -119,7 +119,7 @@ def seeded(settings: Regret, seeds: Sequence[int], loop: Loop) -> Tables:
 
 
 def regrets(tables: Tables) -> Tables:
-    """The tables `planned` and `learned` with a column `regret`, in per cent of the optimum of their world."""
+    """Returns the tables `planned` and `learned` with a column `regret`, in per cent of the optimum of their world."""
     best = tables["optimum"].set_index("world")["value"]
     planned, learned = tables["planned"], tables["learned"]
     return {
@@ -129,7 +129,7 @@ def regrets(tables: Tables) -> Tables:
 
 
 def draw(settings: Regret, tables: Tables) -> Figure:
-    """The regret against the belief, of the agents that plan and of those that learn."""
+    """Draws the regret against the belief, for the agents that plan and for those that learn."""
     figure = plots.figure(10.0, 4.0)
     planning, learned = figure.subplots(1, 2, width_ratios=[1.2, 1])
     found = regrets(tables)
@@ -149,7 +149,7 @@ def _draw_planned(ax: Axes, planned: pd.DataFrame) -> None:
         rows = planned[planned["agent"] == agent]
         best = rows.iloc[int(np.argmin(rows["regret"]))]
         ax.plot(rows["lam"], rows["regret"], "o-", ms=3, color=shade, label=f"{agent}: ★ {best['lam']:.2f}")
-        # Every second star is small, so that it does not hide the one before it in the same place.
+        # Every second star is small, so that it does not hide the previous star in the same place.
         ax.plot(best["lam"], best["regret"], "*", ms=20 - 9 * (i % 2), color=shade, mec="white", mew=1, zorder=5)
     ax.set(yscale="log", ylim=(0.08, 100))
     ax.legend(frameon=False, fontsize="small", loc="lower left")
@@ -157,7 +157,7 @@ def _draw_planned(ax: Axes, planned: pd.DataFrame) -> None:
 
 
 def no_learner_is_much_better_than_the_true_lambda(settings: Regret, tables: Tables) -> Finding:
-    """Whether the regret of the true λ is at most 5 points above the least, seed by seed."""
+    """Tests whether the regret of the true λ is less than 5 points above the least regret, paired by seed."""
     runs = regrets(tables)["learned"].pivot_table(index="seed", columns="lam", values="regret")
     truth, best = _truth_and_best(runs.mean(), settings.lam)
     found = paired_difference(runs[truth], runs[best])
@@ -169,7 +169,7 @@ def no_learner_is_much_better_than_the_true_lambda(settings: Regret, tables: Tab
 
 
 def _truth_and_best(regret: pd.Series, lam: float) -> tuple[float, float]:
-    """The belief that is true, and the one with the least regret. Raises NotTested if there is nothing to compare."""
+    """Returns the true belief and the belief with the least regret. Raises NotTested if there is nothing to compare."""
     truth = beliefs.true_belief(regret.index.to_numpy(float), lam)
     if len(regret) == 1:
         raise NotTested(f"The only belief is λ̂ = {truth:g}.")
@@ -177,7 +177,7 @@ def _truth_and_best(regret: pd.Series, lam: float) -> tuple[float, float]:
 
 
 def counting_on_arrival_helps(settings: Regret, tables: Tables) -> Finding:
-    """Whether values that count rewards on arrival lower the mean regret of composing policies."""
+    """Tests whether values that count rewards on arrival lower the mean regret of composing policies."""
     planned = regrets(tables)["planned"].set_index("agent")["regret"]
     paper, arrival = (planned[[agent]].to_numpy() for agent in (PAPERS, ARRIVAL))
     gain = paper - arrival
@@ -188,7 +188,7 @@ def counting_on_arrival_helps(settings: Regret, tables: Tables) -> Finding:
 
 
 def nobody_beats_the_optimum(settings: Regret, tables: Tables) -> Finding:
-    """Whether no agent has a negative regret."""
+    """Tests whether no agent has a negative regret."""
     found = regrets(tables)
     rows = pd.concat([found["planned"], found["learned"].assign(agent=LEARNED)], ignore_index=True)
     least = rows.iloc[int(np.argmin(rows["regret"]))]

@@ -1,13 +1,14 @@
 """The optimum where rewards grow back with the time since the last visit, by branch and bound over visiting times.
 
-In a world that moves without chance, all that counts is which site is entered when. A behaviour is a list of visits
-(site i₁ at time t₁, site i₂ at t₂, …) with t_{k+1} − t_k at least the distance between the two sites; the agent waits
-elsewhere in between. A visit after n others, m steps after the last of them, pays γᵗ r̄ λ^(n / (rate · m)).
+In a deterministic world, the return depends only on which site is entered when. A behaviour is a list of visits (site
+i₁ at time t₁, site i₂ at t₂, …) with t_{k+1} − t_k at least the distance between the two sites; the agent waits
+elsewhere in between. A visit at time t after n earlier visits to the same site, m steps after the last of them, pays
+γᵗ r̄ λ^(n / (rate · m)).
 
 The search extends the most promising list first, until none can beat the best one so far. What can still be earned is
-at most the sum over sites of what each would bring alone, if the agent were free to enter it at any time from the first
-moment on at which it can be there (`values_alone`, by dynamic programming over visits and the time of the last one).
-So the answer is exact up to `SLACK`.
+at most the sum over sites of what each would pay alone, if the agent could enter it at any time from the first moment
+at which it can be there (`values_alone`, by dynamic programming over visits and the time of the last visit). So the
+answer is exact up to `SLACK`.
 """
 
 from heapq import heappop, heappush
@@ -21,34 +22,34 @@ from wane.regrowth import Elapsed, TimeElapsed
 from wane.worlds.world import World
 
 SLACK = 1e-9
-"""By how much a list of visits must be able to beat the best one to be looked at."""
+"""A list of visits is extended only if it can beat the best list by more than this."""
 MOST_LISTS = 2_500
-"""So many lists are looked at before the search gives up. TwoRooms with λ = ½ needs about a thousand."""
+"""The number of lists after which the search gives up. TwoRooms with λ = ½ needs about a thousand."""
 
 
 class _Visits(NamedTuple):
-    """A list of visits, as far as it matters for what comes next."""
+    """The properties of a list of visits that matter for later visits."""
 
     earned: float
     time: int
     place: int
-    """The number of the site where the agent is; the number of sites for the start."""
+    """The index of the site where the agent is; at the start, the number of sites."""
     counts: tuple[int, ...]
     last: tuple[int, ...]
     """The time of the last visit to each site."""
 
 
 def best_return(world: World, most: int = MOST_LISTS) -> float | None:
-    """The largest return from the start of a world whose rewards come with arrivals and grow back.
+    """Returns the largest return from the start of a world whose rewards pay on arrival and grow back.
 
-    Returns None if more than `most` lists of visits would have to be looked at.
+    Returns None if the search would have to extend more than `most` lists of visits.
     """
     search = _Search(world)
     return search.best if search.run(most) else None
 
 
 def worth_table(depletion: TimeElapsed, horizon: int) -> Float[np.ndarray, "counts waits"]:
-    """What a visit pays per unit of r̄ after n visits, the last of them m steps ago. A site without visits pays 1."""
+    """Returns what a visit pays per unit of r̄ after n visits, the last one m steps ago. A first visit pays 1."""
     counts, waits = np.meshgrid(np.arange(horizon + 2), np.maximum(np.arange(horizon + 2), 1), indexing="ij")
     return np.asarray(depletion.worth(Elapsed(counts, waits)), float)
 
@@ -56,9 +57,9 @@ def worth_table(depletion: TimeElapsed, horizon: int) -> Float[np.ndarray, "coun
 def values_alone(
     worth: Float[np.ndarray, "counts waits"], discount: float
 ) -> Float[np.ndarray, "counts last earliest"]:
-    """What a site with r̄ = 1 can bring that was visited n times, last at time u, and is entered from time t on.
+    """Returns the most that a site with r̄ = 1 can pay if it was visited n times, last at time u, from time t on.
 
-    The entry [n, u, t] allows any times of entering, one step apart at least.
+    The entry [n, u, t] allows any times of entering the site, at least one step apart.
     """
     horizon = len(worth) - 2
     times = np.arange(horizon + 2)
@@ -74,7 +75,7 @@ def values_alone(
 
 
 class _Search:
-    """The search, with the best return so far."""
+    """The search and the best return that it has found so far."""
 
     def __init__(self, world: World) -> None:
         assert isinstance(world.depletion, TimeElapsed)
@@ -86,7 +87,7 @@ class _Search:
         self.best = 0.0
 
     def run(self, most: int) -> bool:
-        """Looks at lists of visits, the most promising first. Returns whether it finished within so many."""
+        """Extends lists of visits, the most promising first. Returns whether it finished within `most` lists."""
         empty = (0,) * len(self.rewards)
         start = _Visits(0.0, 0, len(self.rewards), empty, empty)
         queue = [(-np.inf, start)]
@@ -101,14 +102,14 @@ class _Search:
         return False
 
     def next_visits(self, visits: _Visits, site: int) -> list[tuple[float, _Visits]]:
-        """Every time at which a site can be entered next, with a bound on what can be earned in all."""
+        """Returns every list with one more visit to a site that can beat the best, with a bound on its total return."""
         times = np.arange(visits.time + self.steps[visits.place, site], self.horizon + 1)
         count, rewards = visits.counts[site], self.rewards
         earned = visits.earned + self.pay[times] * rewards[site] * self.worth[count, times - visits.last[site]]
         bounds = earned.copy()
         for other, reward in enumerate(rewards):
             from_then = np.minimum(times + self.steps[site, other], self.horizon + 1)
-            # The site that is entered has this visit behind it, all others what they had.
+            # The site that is entered has one visit more; the visits of the other sites do not change.
             number = count + 1 if other == site else visits.counts[other]
             last = times if other == site else visits.last[other]
             bounds += reward * self.alone[number, last, from_then]
@@ -128,7 +129,7 @@ def _replace(numbers: tuple[int, ...], place: int, number: int) -> tuple[int, ..
 
 
 def _distances(world: World) -> Int[np.ndarray, "places sites"]:
-    """Steps from every site and from the start to every site. To enter the same site again takes a step."""
+    """Returns the steps from every site and from the start to every site. Entering the same site again takes one."""
     places = [*map(int, world.sites), int(np.asarray(world.start).argmax())]
     ways = [steps_to_sites(world, place) for place in places]
     return np.array([[way.get(int(site), 1) for site in world.sites] for way in ways])

@@ -1,6 +1,6 @@
 """TwoRooms with rewards that grow back: Qλ-learning under λ^(n / (0.1 m)), m steps after the last of n visits.
 
-Beside the agents stands the optimum over all visiting times (`wane.experiments.tabular.replenishing_optimum`).
+The agents are compared with the optimum over all visiting times (`wane.experiments.tabular.replenishing_optimum`).
 """
 
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ from wane.settings import Count, Positive
 
 @dataclass(frozen=True)
 class ReplenishingQ(Learning):
-    """Settings of learning where rewards grow back."""
+    """Settings of replenishing-q."""
 
     seeds: Count = 5
     """independent repetitions, numbered from 0"""
@@ -29,18 +29,18 @@ class ReplenishingQ(Learning):
 
     @property
     def depletion(self) -> Depletion:
-        """Rewards grow back with the time since the last visit."""
+        """The depletion of the world: rewards grow back with the time since the last visit."""
         return TimeElapsed(self.lam, self.rate)
 
 
 def fixed(settings: ReplenishingQ) -> Tables:
-    """The table `optimum`, of one row: what the optimum earns. There is none where the search for it is too long."""
+    """Returns the table `optimum`, one row with its return, or nothing if the search for the optimum takes too long."""
     value = best_return(settings.world)
     return {} if value is None else {"optimum": pd.DataFrame({"value": [value]})}
 
 
 def draw(settings: ReplenishingQ, tables: Tables) -> Figure:
-    """Learning curves, results at the end beside the optimum, and a path of up to three agents."""
+    """Draws learning curves, final results with the optimum, and a path for each of up to three agents."""
     figure = plots.figure(11.0, 7.0)
     grid = figure.add_gridspec(2, 6, height_ratios=(1, 1.15))
     learning, late = figure.add_subplot(grid[0, :3]), figure.add_subplot(grid[0, 3:])

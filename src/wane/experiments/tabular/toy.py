@@ -1,8 +1,8 @@
 """Three states in a row: what a wrong λ costs although the agent knows what remains of every reward at each step.
 
-On the left are 10 that are gone after one visit (λ = 0), on the right are 6 that stay (λ = 1), and the agent starts
-between them. The policies that go left and right are evaluated with each site's own λ, or with λ = 1 for both (the SR).
-The agent follows the better one for a step, and then looks up again what remains.
+The left state has a reward of 10 that is gone after one visit (λ = 0), the right state a reward of 6 that stays
+(λ = 1), and the agent starts between them. The policies that go left and right are evaluated with each site's own λ, or
+with λ = 1 for both (the SR). The agent follows the better policy for a step, and then looks up again what remains.
 """
 
 import dataclasses
@@ -26,7 +26,7 @@ from wane.worlds.catalog import toy
 from wane.worlds.world import World
 
 BELIEFS = {"SR (λ = 1)": (1.0, 1.0), "correct λ": (0.0, 1.0)}
-"""The agents, and what each believes about the two sites."""
+"""The agents, and the λ that each believes the two sites to have."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Toy(Settings):
     """both agents"""
 
     def rules(self) -> None:
-        """Raises SettingError if both agents are to believe the same."""
+        """Raises SettingError if `agent.depletion` is set, which would give both agents the same belief."""
         super().rules()
         needed = "None is needed, because the two agents differ by their beliefs alone"
         self.require(self.agent.depletion is None, "agent.depletion", needed)
@@ -51,7 +51,7 @@ class Toy(Settings):
 
 
 def fixed(settings: Toy) -> Tables:
-    """The table `episodes`: one of each agent; and `optimum`, of one row."""
+    """Returns the table `episodes`, with one episode of each agent, and the table `optimum`, with one row."""
     world, tables = settings.world, []
     for name, lam in BELIEFS.items():
         config = dataclasses.replace(settings.agent, depletion=Geometric(np.array(lam)))
@@ -63,13 +63,13 @@ def fixed(settings: Toy) -> Tables:
 
 
 def first_two_steps(settings: Toy, tables: Tables, agent: str) -> float:
-    """r₁ + γ r₂, as the paper counts in this example."""
+    """Returns r₁ + γ r₂, the sum that the paper states in this example."""
     rewards = tables["episodes"].query("agent == @agent")["reward"].to_numpy()[1:3]
     return float(settings.world.discount ** np.arange(len(rewards)) @ rewards)
 
 
 def draw(settings: Toy, tables: Tables) -> Figure:
-    """The path of each agent, and what both earn."""
+    """Draws the path of each agent, and what both earn."""
     figure = plots.figure(9.0, 4.2)
     axes = figure.subplot_mosaic([["SR (λ = 1)", "earned"], ["correct λ", "earned"]], width_ratios=[1, 1.4])
     curves = plots.tidy(axes["earned"], "What it earns", "step", "discounted reward so far")
@@ -84,13 +84,13 @@ def draw(settings: Toy, tables: Tables) -> Figure:
 
 
 def films(settings: Toy, tables: Tables) -> Mapping[str, Callable[[Path], Any]]:
-    """The episode of each agent."""
+    """Returns a film of the episode of each agent."""
     by_agent = tables["episodes"].groupby("agent", sort=False)
     return {str(agent): episodes.film(settings.world, rows, str(agent)) for agent, rows in by_agent}
 
 
 def two_steps_earn_the_papers_numbers(settings: Toy, tables: Tables) -> Finding:
-    """Whether the agents earn 10 and 11.94 in two steps."""
+    """Tests whether the agents earn 10 and 11.94 in two steps."""
     if settings.horizon < 2:
         raise NotTested(f"An episode of {settings.horizon} step has no first two steps.")
     wrong, right = (first_two_steps(settings, tables, agent) for agent in BELIEFS)
@@ -99,7 +99,7 @@ def two_steps_earn_the_papers_numbers(settings: Toy, tables: Tables) -> Finding:
 
 
 def later_rewards_are_the_same(settings: Toy, tables: Tables) -> Finding:
-    """Whether both agents are paid the same from the third step on."""
+    """Tests whether both agents are paid the same from the third step on."""
     if settings.horizon < 3:
         raise NotTested(f"An episode of {settings.horizon} steps has no third one.")
     later = tables["episodes"].query("time > 2").pivot_table(index="time", columns="agent", values="reward")
@@ -108,7 +108,7 @@ def later_rewards_are_the_same(settings: Toy, tables: Tables) -> Finding:
 
 
 def correct_is_optimal(settings: Toy, tables: Tables) -> Finding:
-    """Whether the agent with the correct λ earns the optimum."""
+    """Tests whether the agent with the correct λ earns the optimum."""
     earned = tables["episodes"].query("agent == 'correct λ'")["earned"].iloc[-1]
     best = tables["optimum"]["value"].iloc[0]
     return Finding(bool(best - earned < 1e-9), best - earned, None, f"earns {earned:.4f} of {best:.4f}")
