@@ -7,7 +7,7 @@ probability ∝ exp(slope · Q(s, c, a)), where Q solves the task over (state ×
     Q(s, c, a) = γ E[ r̄(s') λ̂^c(s') + A(s', c⁺(s')) − cost(s, a) ],    A(s, c) = max_a Q(s, c, a),    s' ~ p(·|s, a)
 
 c⁺(s') has one more visit at the site in s', and cost(s, a) is the expected cost of bumping into walls. Visits are
-counted up to m, the largest count in the data plus `ahead`. From there on every visit pays r̄ λ̂^m (1 − γ) / (1 − γ λ̂),
+counted up to m, the largest count in the data plus `ahead`. From there on every visit pays r̄ λ̂^m (1 − γ) / (1 − γ λ̂)
 so that staying forever has the same value as with unlimited counts. To see whether this is good enough,
 `MapPlanner.check` computes the likelihood with twice as many visits ahead.
 

@@ -4,12 +4,12 @@ The paper suggests (section 6) that too large a λ̂ may explain why animals ove
 depends on what the agent is told:
 
 - "plan" is told nothing. It follows the plan that would be best if λ̂ were true, over (state × its own visit counts).
-- "imagine" is told nothing either. It is GPI with Φ_λ̂ over the policies that walk to each site, and it computes with λ̂
-  what remains after its own visits.
+- "imagine" is told nothing either. It is GPI with Φ_λ̂ over the policies that walk to each site, and it computes what
+  remains with λ̂ from its own visits.
 - "gpi" is the paper's agent. It is GPI as well, but it is told at every step what remains of every reward.
 
 The first two overstay when λ̂ is too large, and for λ̂ = 1 they never leave. The paper's agent does the opposite: the
-further λ̂ is above the true λ, the earlier it leaves. It knows what remains at its site, and it is wrong only about what
+further λ̂ is above the true λ, the earlier it leaves. It knows what remains at its site, and is wrong only about what
 comes after, where a larger λ̂ favours the fuller patch elsewhere.
 """
 

@@ -1,7 +1,7 @@
 """Fits how a patch wears off to noisy or sparse rewards: finds the curve and its parameter, with intervals.
 
-The n-th harvest of a visit to a patch of kind k pays r̄_k f(n − 1) on average, where f is a curve over visits. Counts of
-prey have a Poisson distribution; other amounts have a normal one, with one standard deviation. A regression of each
+The n-th harvest of a visit to a patch of kind k pays r̄_k f(n − 1) on average, where f is a curve over visits. Counts
+of prey have a Poisson distribution; other amounts have a normal one, with one standard deviation. A regression of each
 reward on the one before does not find λ: noise in the regressor pulls the estimate towards 0, and sums over trials hide
 where visits begin. Here every reward is compared with its own mean.
 

@@ -99,7 +99,7 @@ def from_stays(
     - `harvests`: the column with the number of harvests before leaving, 1 or more.
     - `kind`, `environment`: the columns with labels of the task; None if the task has only one.
     - `subject`: the column that tells the animals apart, None if there is one animal.
-    - `censored`: a column that is true if the experiment ended the visit. The last decision of the visit is then not used.
+    - `censored`: a column that is true if the experiment ended the visit. The visit's last decision is then not used.
     - `limit`: a column with the number of harvests at which the experiment ends a visit; such visits are censored.
     - `subjects`: the animals that the table must have, and no others.
 
