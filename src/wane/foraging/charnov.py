@@ -181,7 +181,7 @@ def gain_curve(recording: Recording, kinds: Mapping[Any, Any] | None = None) -> 
     """What a patch of each kind pays at each step of a visit, averaged over the visits that reached the step.
 
     The columns are kind, step, reward, se (its standard error, missing for one visit), visits, and gain, the sum of the
-    rewards so far. Steps before the first prey are included: the steps that pay nothing are the handling time.
+    rewards so far. Steps before the first prey are included; they pay nothing, and make up the handling time.
     """
     steps = recording.steps
     site = steps["site"]

@@ -112,7 +112,7 @@ def profile_end(
 ) -> Float[Array, ""]:
     """How far one parameter can go in a direction until the minimum over the others is `rise` higher.
 
-    Returns the end as an unbounded number, ±∞ if the minimum never rises so far.
+    Returns the end as an unbounded number, ±∞ if the minimum never rises that far.
     """
     free = jnp.arange(len(best.z)) != index
     target = jnp.sqrt(rise)

@@ -83,7 +83,8 @@ def world_from_description(description: Any) -> World:
 def from_text(source: str | Path) -> World:
     """Returns the world of a description in JSON: text, or the file of a `Path`.
 
-    Raises ValueError as `world_from_description` does and for text that is not JSON, and DamagedFile for such a file.
+    Raises ValueError as `world_from_description` does and for text that is not JSON, and DamagedFile for a file that
+    is not JSON.
     """
     if isinstance(source, Path):
         return world_from_description(read_json(source))

@@ -1,7 +1,7 @@
 """Draws maps: pictures with values, policies, walks and sites, and a row of a representation as a heat map.
 
-The functions return plain `Figure`s; they open no window and keep no state. Sites have the colours of Okabe and Ito in
-their order, values have viridis and time has plasma, all of which colour-blind readers can tell apart. Simulations do
+The functions return plain `Figure`s; they open no window and keep no state. Sites have the colours of Okabe and Ito,
+values use the colour map viridis and time uses plasma; colour-blind readers can tell all of them apart. Simulations do
 not load this module, nor matplotlib: `world.draw()`, the short way to a picture, imports it when it is called.
 
     >>> from wane.worlds import make

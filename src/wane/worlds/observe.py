@@ -39,13 +39,13 @@ from wane.worlds.top_down import TopDown
 Observation = Callable[[Any, Any, Any], Tree]
 """A function of the cell, the facing and the worth of each site. It returns what the agent sees."""
 REMAINING = "+remaining"
-"""The ending of an observation that also tells what remains of the rewards."""
+"""The ending of an observation that also holds what remains of the rewards."""
 FLAT = "+flat"
 """The ending of an observation that is one vector of floats. It comes last."""
 
 
 class Seen(NamedTuple):
-    """An observation that also tells what remains of the rewards."""
+    """An observation that also holds what remains of the rewards."""
 
     view: Tree
     """The observation that the name without "+remaining" stands for."""
@@ -129,7 +129,7 @@ def _pixels(
     size: int | None = None,
     fading: bool = True,
 ) -> Pixels:
-    """Makes a view in pictures. `size` is the pixels of a picture, or those of a cell in a picture from above."""
+    """Makes a view in pictures. `size` is in pixels: of the picture, or of a cell if the picture is from above."""
     options: dict[str, Any] = {} if size is None else {size_name: size}
     return Pixels(view(map, sites, **options), fading)
 
@@ -140,7 +140,7 @@ class Form(NamedTuple):
     name: str
     """The view: a name in `OBSERVATIONS`."""
     remaining: bool
-    """Whether the observation tells what remains of the rewards."""
+    """Whether the observation holds what remains of the rewards."""
     flat: bool
     """Whether the observation is one vector."""
 

@@ -11,7 +11,7 @@ f / d pixels, and the floor in row y is at depth ½ / y.
 
 The paper asks for 128 × 128 pixels, about 60° and rooms that can be told apart; the drawing is ours. Walls and floor
 take their hue from where they are, and the sky is warm in the east (right on the map). A site is a ball in a colour
-that colour-blind readers can tell apart; it is as opaque as the fraction that remains of its reward.
+that colour-blind readers can tell apart; its opacity is the fraction of its reward that remains.
 
 A map has only 4 × states views. Each is drawn once, when the object is made; a frame is then a look-up and a blend.
 

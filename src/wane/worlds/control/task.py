@@ -65,7 +65,7 @@ class Task:
     depletion: Depletion | None = None
     """How rewards wear off, in tasks that have sites; with None they do not."""
     told: bool = False
-    """Whether observations tell what remains of every site."""
+    """Whether observations hold what remains of every site."""
 
     def __post_init__(self) -> None:
         kind = _kind(self.name)
