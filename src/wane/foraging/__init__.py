@@ -1,9 +1,9 @@
-"""Foraging: an animal's tracks or visits in, the best times to leave and models of the animal out.
+"""Foraging: reads an animal's tracks or visits, finds the best times to leave patches, and fits models of the animal.
 
-Data come in by `from_stays`, `from_events` and `from_track`. `optimal_harvests` solves a task exactly, `fit`, `compare`
-and `recover` find which model explains the animal. The functions on trajectory tables find when an agent or an animal
-leaves a site, when the marginal value theorem would, and what a wrong λ does to it. A name loads its module when it is
-used for the first time.
+`from_stays`, `from_events` and `from_track` read data. `optimal_harvests` solves a task exactly. `fit` and `compare`
+find which model explains the animal, and `recover` tests whether the model's parameters can be found from such data.
+The functions on trajectory tables find when an agent or an animal leaves a site, when the marginal value theorem would
+leave it, and how a wrong λ changes that time. A name loads its module when it is used for the first time.
 """
 
 from typing import TYPE_CHECKING

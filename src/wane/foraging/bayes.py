@@ -1,12 +1,12 @@
 """Hierarchical Bayes over animals, with NumPyro: `pip install 'wane[fit]'`.
 
-On the unbounded scale of each parameter (`Parameter.unbounded`), animals are draws from a normal law whose mean and
-standard deviation are found too:
+On the unbounded scale of each parameter (`Parameter.unbounded`), animals are draws from a normal distribution whose
+mean and standard deviation are inferred too:
 
     mean ~ Normal(typical, 2)      spread ~ HalfNormal(1)      z_animal ~ Normal(mean, spread)
 
-So animals with little data lean on the others, and the population has an estimate of its own. The answer is an ArviZ
-`InferenceData`: everything that ArviZ draws and computes works on it.
+So the estimates of animals with little data are drawn towards the population, which is estimated too. The result is an
+ArviZ `InferenceData`: all plots and statistics of ArviZ work on it.
 """
 
 from importlib import import_module
@@ -39,8 +39,8 @@ def hierarchical(
     """Samples the posterior of a model's parameters over animals and population, as ArviZ `InferenceData`.
 
     The posterior holds each parameter by `subject`, and `population_…`, its value at the mean of the population.
-    `posterior_predictive` holds mean harvests by environment, kind and draw for `predictive` draws, and `observed_data`
-    those that were observed. Raises MissingExtra if NumPyro or ArviZ is not installed, and ValueError as `fit` does.
+    `posterior_predictive` holds mean harvests by environment, kind and draw for `predictive` draws; `observed_data`
+    holds the observed means. Raises MissingExtra if NumPyro or ArviZ is not installed, and ValueError as `fit` does.
     """
     require("fit", "hierarchical")
     arviz, numpyro, infer = (import_module(name) for name in ("arviz", "numpyro", "numpyro.infer"))
@@ -84,11 +84,11 @@ def _program(
     task: TaskArrays,
     centre: Float[Array, " parameters"],
 ) -> None:
-    """The statistical model: a population, animals in it, and what they did."""
+    """Defines the statistical model: the population, its animals, and their decisions."""
     animals = counts.stays.shape[0]
     mean = numpyro.sample("mean", numpyro.distributions.Normal(centre, 2.0).to_event(1))
     spread = numpyro.sample("spread", numpyro.distributions.HalfNormal(jnp.ones(len(names))).to_event(1))
-    # Animals are drawn in units of the spread: the sampler finds that easier when the spread is small.
+    # Animals differ from the mean in units of the spread, which is easier for the sampler if the spread is small.
     standard = numpyro.distributions.Normal(jnp.zeros((animals, len(names))), 1.0).to_event(2)
     z = mean + spread * numpyro.sample("offset", standard)
     values = {p.name: p.value(z[:, i]) for i, p in enumerate(names)}
@@ -115,7 +115,7 @@ def _describe(
     predictive: int,
     seed: int,
 ) -> Any:
-    """The samples as InferenceData, with predicted mean harvests beside the observed ones."""
+    """Returns the samples as InferenceData, with the predicted and the observed mean harvests."""
     subjects = [str(subject) for subject in data.subjects]
     posterior = {p.name: samples[p.name] for p in names}
     posterior |= {f"population_{p.name}": samples[f"population_{p.name}"] for p in names}

@@ -1,9 +1,9 @@
 """The marginal value theorem in Charnov's own form (1976), and the best times to leave in a task.
 
-An environment has one long-run rate of reward ρ, travel included, and the best forager leaves every patch when it pays
-less than that: g_k'(t_k) = ρ with ρ = Σ p_k g_k(t_k) / (Σ p_k t_k + τ). `continuous_leaving_times` solves this for
-gain curves g_k(t) in continuous time, `optimal_harvests` for harvests in discrete time, also with discounting
-(`wane.foraging.renewal` has the equations). For the rats of Kane et al. (2019):
+An environment has one long-run rate of reward ρ, travel included, and the best forager leaves every patch when the
+patch pays less than ρ: g_k'(t_k) = ρ with ρ = Σ p_k g_k(t_k) / (Σ p_k t_k + τ). `continuous_leaving_times` solves this
+for gain curves g_k(t) in continuous time. `optimal_harvests` solves it for harvests in discrete time, with or without
+discounting (`wane.foraging.renewal` has the equations). For the rats of Kane et al. (2019):
 
     >>> from wane.foraging.example import rats_task
     >>> table = optimal_harvests(rats_task())
@@ -30,7 +30,7 @@ from wane.foraging.visits import PatchVisits
 from wane.types import Real
 
 ROUNDING = 1e-12
-"""Differences below this fraction are rounding. A tie is no reason to leave."""
+"""Relative differences below this number are rounding errors. At a tie the forager stays."""
 
 
 def preferences(task: Task, discount: Discount | None = None) -> Float[np.ndarray, "environments kinds harvests"]:
@@ -46,7 +46,7 @@ def preferences(task: Task, discount: Discount | None = None) -> Float[np.ndarra
 
 @jax.jit
 def _staying(task: TaskArrays, rates: Array) -> Array:
-    """What staying is worth more than leaving: (planners, environments, kinds, harvests)."""
+    """How much more staying is worth than leaving: (planners, environments, kinds, harvests)."""
 
     def solve(rate: Array, away: Array) -> Array:
         rho = best_rate(task.curve, task.weights, task.harvest, away, rate)
@@ -56,7 +56,7 @@ def _staying(task: TaskArrays, rates: Array) -> Array:
 
 
 def long_run_rate(task: Task, environment: Any, harvests: Mapping[Any, Real]) -> float:
-    """The reward per unit of time of a forager that leaves each kind after so many harvests, in one environment."""
+    """The long-run reward per unit of time in `environment` if each kind is left after `harvests[kind]` harvests."""
     away = task.away[task.environments.index(environment)]
     counts = np.array([harvests[kind] for kind in task.kinds])
     if np.any((counts < 0) | (counts > task.longest)):
@@ -64,7 +64,7 @@ def long_run_rate(task: Task, environment: Any, harvests: Mapping[Any, Real]) ->
             f"harvests must be between 0 and {task.longest}, the length of the curves, got {counts.tolist()}"
         )
     total = np.concatenate([np.zeros((len(counts), 1)), np.cumsum(task.curve, 1)], 1)
-    # Between two whole numbers of harvests the gain is interpolated: a mean need not be whole.
+    # The gain is interpolated between whole numbers of harvests, because a mean need not be whole.
     paid = np.array([np.interp(n, np.arange(len(row)), row) for n, row in zip(counts, total, strict=True)])
     return float(task.weights @ paid / (task.weights @ counts * float(task.harvest) + away))
 
@@ -72,9 +72,9 @@ def long_run_rate(task: Task, environment: Any, harvests: Mapping[Any, Real]) ->
 def optimal_harvests(task: Task, discount: Discount | None = None) -> pd.DataFrame:
     """After how many harvests it is best to leave each kind of patch in each environment.
 
-    `discount` is None for the largest long-run rate of reward (Charnov), or an `Exponential`, `HyperbolicDiscount` or
-    `QuasiHyperbolic`. The columns are environment, kind, harvests, time (in the patch, handling included), and rate,
-    the long-run rate of reward of this forager. If it would stay to the end of a curve, harvests is its length.
+    `discount` is None for the largest long-run rate of reward (Charnov), or a `Discount` such as `Exponential`. The
+    columns are environment, kind, harvests, time (in the patch, handling included), and rate, the long-run rate of
+    reward of this forager. If it would stay to the end of the longest curve, harvests is the length of that curve.
     """
     leaves = preferences(task, discount) > ROUNDING * np.abs(task.curve).max()
     first = np.where(leaves.any(2), leaves.argmax(2) + 1, task.longest)
@@ -89,11 +89,11 @@ def optimal_harvests(task: Task, discount: Discount | None = None) -> pd.DataFra
 
 
 def harvests_beside_optimum(data: PatchVisits, discount: Discount | None = None) -> pd.DataFrame:
-    """Observed harvests beside the optimal ones, for each environment and kind.
+    """Observed and optimal harvests, for each environment and kind.
 
     `observed` is the mean over animals of each animal's mean, `se` its standard error over animals (missing for one
     animal), and `difference` is observed minus optimal. Visits that the experiment ended are left out; `censored` is
-    their number. `share` is the animals' long-run rate as a fraction of the best one, at the mean harvests.
+    their number. `share` is the long-run rate at the mean observed harvests, as a fraction of `best_rate`.
     """
     best = optimal_harvests(data.task, discount).rename(columns={"harvests": "optimal", "rate": "best_rate"})
     table, keys = data.table, ["environment", "kind"]
@@ -134,9 +134,9 @@ def continuous_leaving_times(
 ) -> pd.DataFrame:
     """The best time to leave each kind of patch in each environment, for gain curves over continuous time.
 
-    `gain[kind](t)` is what a patch has paid after the time t; times up to `longest` are searched. Handling times need
-    no treatment of their own: the curve is flat or zero until they are over. The columns are environment, kind, time
-    and rate.
+    `gain[kind](t)` is the total that a patch has paid after the time t; times up to `longest` are searched. Handling
+    times need no setting: the curve is flat or zero until they are over. The columns are environment, kind, time and
+    rate. Raises ValueError if `longest` is not above 0, or if a gain is not finite.
 
         >>> table = continuous_leaving_times({"oak": lambda t: t / (t + 4)}, {"wood": 9.0}, longest=100.0)
         >>> round(float(table["time"][0]), 6)  # √(4 · 9)
@@ -173,15 +173,15 @@ def _best_time(gain: Callable[[float], float], rho: float, longest: float) -> fl
     found = optimize.minimize_scalar(
         lambda t: rho * t - float(gain(t)), bounds=(low, high), method="bounded", options={"xatol": 1e-10 * longest}
     )
-    # The refinement never returns an end of its interval, but the best time may be one.
+    # The refinement never returns an end point of its interval, but the best time may be one.
     return float(found.x) if -found.fun > value[i] else float(grid[i])
 
 
 def gain_curve(recording: Recording, kinds: Mapping[Any, Any] | None = None) -> pd.DataFrame:
-    """What a patch of each kind pays at each step of a visit, averaged over the visits that lasted so long.
+    """What a patch of each kind pays at each step of a visit, averaged over the visits that reached the step.
 
     The columns are kind, step, reward, se (its standard error, missing for one visit), visits, and gain, the sum of the
-    rewards so far. Steps before the first prey count: where they pay nothing, that is the handling time.
+    rewards so far. Steps before the first prey are included; they pay nothing, and make up the handling time.
     """
     steps = recording.steps
     site = steps["site"]
@@ -201,10 +201,11 @@ def estimate_task(
     environments: Mapping[Any, Any] | None = None,
     fewest: int = 5,
 ) -> Task:
-    """A task from what an animal met: mean rewards by step of a visit, and mean travel times.
+    """Estimates a task from a recording: the mean reward at each step of a visit, and the mean travel times.
 
-    Steps that fewer than `fewest` visits reached are left out of the curves, because their means are noise. Sessions
-    are one environment unless `environments` says which is which. Raises ValueError if there is too little data.
+    Steps that fewer than `fewest` visits reached are left out of the curves, because their means are noise. All
+    sessions are one environment, unless `environments` maps each session to an environment. Raises ValueError if there
+    is too little data.
     """
     curve = gain_curve(recording, kinds)
     rewards = {}

@@ -5,9 +5,9 @@ An animal in state s of a world with known sites chooses action a with probabili
     Q(s, a) = max_π Σ_j Φ^π(s, a, j) r_j        (GPI over policies π; one policy is one-step improvement)
     Φ^π(s, a, j) = 1(s = j) + γ λ̂^1(s = j) Σ_s' p(s' | s, a) Φ^π(s', j)
 
-Φ^π of a state is the closed form of `wane.lambda_representation`, and gradients in λ̂ and γ go through it. r_j is what
-the animal takes to remain at site j: with sees="remaining" the truth, with sees="count" r̄_j λ̂ⁿ after its n visits.
-An animal that plans exactly instead of composing policies is `wane.foraging.map_planner.MapPlanner`.
+Φ^π of a state is the closed form of `wane.lambda_representation`, and gradients in λ̂ and γ go through it. r_j is the
+reward that the animal believes to remain at site j: the true one with sees="remaining", r̄_j λ̂ⁿ after n visits with
+sees="count". `wane.foraging.map_planner.MapPlanner` is an animal that plans exactly instead of composing policies.
 """
 
 import abc
@@ -43,7 +43,7 @@ class Moves(NamedTuple):
 
 
 class MapChooser(abc.ABC):
-    """What a model of moves on a map must say: `MapModel`, `MapPlanner`, or one of your own, a frozen dataclass."""
+    """The interface of models of moves on a map: `MapModel`, `MapPlanner`, or your own frozen dataclass."""
 
     needs_policies: bool = False
     """Whether the model composes policies."""
@@ -56,14 +56,14 @@ class MapChooser(abc.ABC):
     def values(
         self, world: World, policies: Sequence[Any], params: Params, moves: Moves
     ) -> Float[Array, "steps actions"]:
-        """What each action is worth to the animal at every move."""
+        """The value of each action to the animal, at every move."""
 
     def check(self, world: World, params: Params, moves: Moves) -> None:  # noqa: B027
-        """Warns if the values are not precise at these parameters. A closed form always is, so this does nothing."""
+        """Warns if the values are imprecise at these parameters. It does nothing for models with a closed form."""
 
 
 def map_parameters(world: World, fit_discount: bool, most_discount: float = 1.0) -> list[Parameter]:
-    """λ̂, the slope, and perhaps γ."""
+    """The parameters: λ̂, the slope, and γ if it is fitted."""
     size = float(np.abs(np.asarray(world.rewards)).max())
     found = [Parameter("lam", 0.0, 1.0, 0.5), Parameter("slope", 0.0, np.inf, 2.0 / size)]
     return found + [Parameter("discount", 0.0, most_discount, 0.9 * most_discount)] * fit_discount
@@ -79,7 +79,7 @@ class MapModel(MapChooser):
     needs_policies = True
 
     def parameters(self, world: World) -> list[Parameter]:
-        """λ̂, the slope, and perhaps γ."""
+        """The parameters: λ̂, the slope, and γ if it is fitted."""
         return map_parameters(world, self.fit_discount)
 
     def values(
@@ -94,10 +94,10 @@ class MapModel(MapChooser):
 
 
 def read_moves(world: World, cells: Sequence[ArrayLike], actions: Sequence[ArrayLike]) -> Moves:
-    """The moves of one animal from its episodes: the cell at each step (one more than actions), and the actions.
+    """The moves of one animal, from the cells and the actions of its episodes (one more cell than actions).
 
     Visits are counted as the world pays them: on arrival, or on departure. Raises ValueError for cells and actions that
-    do not exist.
+    do not exist, and for an episode with the wrong number of cells.
     """
     parts = []
     for number, (place, move) in enumerate(zip(cells, actions, strict=True)):
@@ -161,10 +161,10 @@ def fit_moves(
     starts: int = 5,
     level: float = 0.95,
 ) -> tuple[pd.DataFrame, float]:
-    """The estimates with profile intervals, and the log-likelihood.
+    """Fits a model to moves. Returns the estimates with profile intervals, and the log-likelihood.
 
-    `model` is a `MapModel` (the default) or a `MapPlanner`. `policies` are the behaviours that the animal composes; by
-    default the world's own. Raises ValueError if there are no moves, or no policies to compose.
+    `model` is a `MapModel` (the default) or a `MapPlanner`. `policies` are the policies that the animal composes; by
+    default they are the world's. Raises ValueError if there are no moves, or no policies to compose.
     """
     model = MapModel() if model is None else model
     chosen: Any = world.policies if policies is None else policies

@@ -2,8 +2,8 @@
 
 Cross-validation cuts the visits of each animal and environment, in their order, into blocks. Each block is predicted
 with parameters that were fitted to all others. `held_out` is the sum of the log-probabilities of all blocks, and
-`difference` is how much less it is than that of the best model. Its standard error is over animals (over blocks, for
-one animal): the differences of animals are independent, those of single decisions are not.
+`difference` is `held_out` minus the `held_out` of the best model. Its standard error is over animals (over blocks if
+there is one animal), because animals are independent of each other, and single decisions are not.
 """
 
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ class Comparison:
     """Models that were fitted to the same visits."""
 
     table: pd.DataFrame
-    """One row a model, the best first: model, parameters, log_likelihood, aic, bic, held_out, difference, se."""
+    """One row for each model, the best first: parameters, log_likelihood, aic, bic, held_out, difference, se."""
     by_subject: pd.DataFrame
     """One row for each model and subject: log_likelihood, aic, bic, held_out."""
     fits: dict[str, Fit]
@@ -84,7 +84,7 @@ def cross_validate(found: Fit, blocks: int) -> Float[np.ndarray, "subjects block
 
 
 def _spread(decisions: Decisions, train: Counts, pooled: bool) -> Batch:
-    """Training sets, one for each block and (unless pooled) subject; animals that share parameters come second."""
+    """Training sets, one for each block and (unless pooled) subject. The second axis is animals with one fit."""
     subjects, blocks, _ = train.stays.shape
     shared = decisions.kind.ndim == 1
     if pooled:
@@ -96,7 +96,7 @@ def _spread(decisions: Decisions, train: Counts, pooled: bool) -> Batch:
 
 @partial(jax.jit, static_argnums=(0, 1))
 def _train(model: Model, names: tuple[Parameter, ...], batch: Batch, task: TaskArrays, start: Array) -> Array:
-    """The parameters of every training set: (subjects, blocks, parameters). Searches start from those of all data."""
+    """The parameters of every training set: (subjects, blocks, parameters). Searches start from the fit to all data."""
     sets = len(batch.counts.stays)
     begin = jnp.repeat(start, sets // len(start), 0)
 
@@ -133,14 +133,14 @@ def _by_subject(found: Fit, held: Float[np.ndarray, "subjects blocks"] | None) -
 
 
 def _with_units(rows: pd.DataFrame, held_out: Any, units: list[list[float]]) -> pd.DataFrame:
-    """The rows with what was held out, in sum and in independent parts."""
+    """Returns the rows with the held-out log-probability: its sum, and its independent parts."""
     rows = rows.assign(held_out=held_out)
     rows["units"] = pd.Series(units, rows.index, dtype=object)
     return rows
 
 
 def _summarise(by_subject: pd.DataFrame, fits: dict[str, Fit]) -> pd.DataFrame:
-    """One row a model, sorted by cross-validation, or by AIC if there is none."""
+    """One row for each model, sorted by cross-validation, or by AIC if there was none."""
     rows, units = [], {}
     for name in fits:
         own = by_subject[by_subject["model"] == name]
@@ -161,7 +161,7 @@ def _summarise(by_subject: pd.DataFrame, fits: dict[str, Fit]) -> pd.DataFrame:
 
 
 def leaving_chances(found: Fit, subject: Any = None) -> pd.DataFrame:
-    """The probability of leaving at each decision that was made, as the model has it, beside the observed fraction.
+    """The model's probability of leaving at each decision that was made, and the observed fraction.
 
     One row for each distinct decision: environment, kind, harvests, stays, leaves, observed, predicted. For a fit to
     each animal, `subject` chooses one; without it the predictions are averaged over the decisions of all animals.

@@ -1,10 +1,10 @@
-"""What the next step at a site would pay, by what its reward is known to do.
+"""The reward of one more step at a site, given how its rewards wear off.
 
 After n visits, the last of which paid r, staying pays
 
     λ r                        the paper's reward
-    r f(n) / f(n − 1)          any curve f over visits, judged from the last reward
-    r̄ f(n)                     any curve, r̄ known: for rewards that come and go by chance, where r tells little
+    r f(n) / f(n − 1)          any curve f over visits, computed from the last reward
+    r̄ f(n)                     any curve, if r̄ is known: for random rewards, where a single r says little
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,13 +17,13 @@ from wane.depletion import Depletion, Diminishing, Geometric
 from wane.types import Integer, Scalar
 
 Label = int | str
-"""A site, as a table names it."""
+"""The label of a site in a table."""
 Curve = Scalar | Diminishing
-"""What a visit leaves of a reward: λ, or any curve over visits."""
+"""How a reward wears off: the fraction λ that a visit leaves, or any curve over visits."""
 CurvesLike = Curve | Sequence[float] | Float[np.ndarray, " sites"] | Mapping[Any, Curve]
-"""One curve for all sites, λ's for sites that are numbered from 0, or a curve for each label."""
+"""One curve for all sites, a list of λ for sites that are numbered from 0, or a curve for each label."""
 RewardsLike = Scalar | Mapping[Any, Scalar]
-"""r̄ of all sites, or of each label."""
+"""One r̄ for all sites, or an r̄ for each label."""
 
 
 class Curves(NamedTuple):
@@ -36,7 +36,7 @@ class Curves(NamedTuple):
 
     @property
     def forgets(self) -> bool:
-        """Whether the last reward alone tells the next one, whatever the number of visits."""
+        """Whether the next reward follows from the last one alone, whatever the number of visits."""
         return self.worth is None and bool(np.all(self.shrink == self.shrink[:, :1]))
 
     def next_reward(
@@ -45,14 +45,14 @@ class Curves(NamedTuple):
         reward: Scalar | Float[np.ndarray, " bouts"],
         visits: Integer | Int[np.ndarray, " bouts"],
     ) -> Float[np.ndarray, "*bouts"] | float | np.floating:
-        """What staying pays after so many visits to the site (a row of the tables), the last of which paid `reward`."""
+        """The reward of staying at a site (a row of the tables) after some visits, the last of which paid `reward`."""
         return reward * self.shrink[site, visits - 1] if self.worth is None else self.worth[site, visits]
 
 
 def make_curves(lam: CurvesLike, rewards: RewardsLike | None, labels: Sequence[Label], visits: int) -> Curves:
-    """The curves of the sites with these labels, up to so many visits.
+    """The curves of the sites with these labels, for up to `visits` visits.
 
-    Raises ValueError if a label has no curve or no r̄, and if the last reward cannot tell the next one.
+    Raises ValueError if a label has no curve or no r̄, and if the next reward does not follow from the last one.
     """
     curves = [_curve(lam, label) for label in labels]
     n = np.arange(visits + 1)
@@ -66,7 +66,7 @@ def make_curves(lam: CurvesLike, rewards: RewardsLike | None, labels: Sequence[L
 def _shrink(
     worth: Float[np.ndarray, "sites all_visits"], curves: Sequence[Diminishing], labels: Sequence[Label]
 ) -> Float[np.ndarray, "sites visits"]:
-    """f(n + 1) / f(n). It is 0 once a site pays nothing, and then the site must stay so."""
+    """f(n + 1) / f(n), which is 0 once a site pays nothing. Raises ValueError if such a site pays again."""
     before, after = worth[:, :-1], worth[:, 1:]
     pays_again = (before == 0) & (after != 0)
     if np.any(pays_again):
@@ -77,14 +77,14 @@ def _shrink(
         )
     shrink = np.divide(after, before, out=np.zeros(before.shape), where=before != 0)
     for i, curve in enumerate(curves):
-        # λⁿ underflows after many visits, but its ratio is λ for ever.
+        # λⁿ underflows after many visits, but the ratio is always λ.
         if isinstance(curve, Geometric):
             shrink[i] = curve.lam
     return shrink
 
 
 def _curve(lam: CurvesLike, label: Label) -> Diminishing:
-    """The curve of one site."""
+    """The curve of one site. Raises ValueError if it has none, and TypeError if the curve grows back."""
     if isinstance(lam, Mapping):
         if label not in lam:
             raise ValueError(f"lam has no entry for site {label!r}: it has {', '.join(map(repr, lam))}")
@@ -107,7 +107,7 @@ def _curve(lam: CurvesLike, label: Label) -> Diminishing:
 
 
 def _reward(rewards: RewardsLike, label: Label) -> float:
-    """r̄ of one site."""
+    """r̄ of one site. Raises ValueError if it is missing or not finite."""
     if isinstance(rewards, Mapping) and label not in rewards:
         raise ValueError(f"rewards has no entry for site {label!r}: it has {', '.join(map(repr, rewards))}")
     value = float(rewards[label] if isinstance(rewards, Mapping) else rewards)

@@ -1,8 +1,8 @@
 """Decisions to stay or to leave, as arrays for JAX.
 
-After each harvest of a visit the animal decides. Models whose answer depends on the present visit alone see every
-distinct decision once, with the numbers of times that it was followed by staying and by leaving: the 19,730 decisions
-of eight rats are 82 distinct ones. Models that learn see all decisions in their order.
+After each harvest of a visit the animal decides. Models that depend on the present visit alone see every distinct
+decision once, with the number of times that the animal stayed and the number of times that it left: the 19,730
+decisions of eight rats are 82 distinct ones. Models that learn see all decisions in order.
 """
 
 from collections.abc import Hashable
@@ -20,12 +20,12 @@ from wane.foraging.visits import PatchVisits
 from wane.types import AnyArray, Scalar
 
 PADDED = 32
-"""Numbers of distinct decisions are filled up to a multiple of this, so that data sets of nearly the same size use the
+"""The number of distinct decisions is padded to a multiple of this, so that data sets of nearly the same size use the
 same compiled program."""
 
 
 class TaskArrays(eqx.Module):
-    """A task as arrays, as models see it."""
+    """A task as arrays, for models."""
 
     curve: Float[AnyArray, "kinds harvests"]
     weights: Float[AnyArray, " kinds"]
@@ -51,7 +51,7 @@ class Decisions(NamedTuple):
     next_reward: Float[AnyArray, "*axes"]
     """What one more harvest would pay."""
     away: Float[AnyArray, "*axes"]
-    """The time on the way before this harvest: the travel time at the first harvest of a visit, else 0."""
+    """The time away before this harvest: travel and handling at the first harvest of a visit, else 0."""
 
 
 class Counts(NamedTuple):
@@ -65,13 +65,13 @@ class Prepared(NamedTuple):
     """Data for one kind of model, by subject and block."""
 
     decisions: Decisions
-    """With one axis, or for models that learn with two: subjects and decisions."""
+    """The axes are subjects and decisions for models that learn, and decisions alone for others."""
     counts: Counts
-    """Subjects, blocks, decisions."""
+    """The axes are subjects, blocks and decisions."""
 
 
 def task_arrays(task: Task) -> TaskArrays:
-    """The task as arrays. A zero ends every curve, because nothing is paid after its end."""
+    """The task as arrays. Every curve is padded with a zero, because nothing is paid after its end."""
     curve = np.pad(task.curve, ((0, 0), (0, 1)))
     curve, weights, away = (jnp.asarray(each) for each in (curve, task.weights, task.away))
     return TaskArrays(curve, weights, away, float(task.harvest), tuple(task.environments))
@@ -104,7 +104,7 @@ def expand(data: PatchVisits) -> pd.DataFrame:
 
 
 def blocks_of(data: PatchVisits, blocks: int) -> Int[np.ndarray, " visits"]:
-    """The block of each visit: for each subject and environment, the visits in order cut into equal parts."""
+    """The block of each visit. The visits of each subject and environment, in order, are cut into equal parts."""
     group = data.table.groupby(["subject", "environment"], sort=False)
     place, size = group.cumcount().to_numpy(), group["harvests"].transform("size").to_numpy()
     return place * blocks // size
@@ -130,12 +130,12 @@ def _distinct(rows: pd.DataFrame, blocks: int) -> Prepared:
 
 
 def _fill_up(numbers: Int[np.ndarray, " rows"], multiple: int) -> Int[np.ndarray, " filled"]:
-    """The numbers, with the last one repeated until there are a multiple of so many. Repeats are never counted."""
+    """Repeats the last number until the length is a multiple of `multiple`. The repeats have counts of 0."""
     return np.pad(numbers, (0, -len(numbers) % multiple), mode="edge")
 
 
 def _in_order(rows: pd.DataFrame, blocks: int) -> Prepared:
-    """All decisions of each subject in order, filled up with decisions that were never made."""
+    """All decisions of each subject in order, padded with decisions that have counts of 0."""
     subject = rows["subject"].to_numpy()
     place = rows.groupby("subject").cumcount().to_numpy()
     most = int(place.max()) + 1

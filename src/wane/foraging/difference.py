@@ -1,4 +1,4 @@
-"""How far an agent's leaving times are from the marginal value theorem's, and what that comes to on average.
+"""The difference between an agent's leaving times and those of the marginal value theorem, and its average.
 
 Not every bout gives the exact difference. The episode may end before the agent leaves, or before the rule would leave.
 Then the difference of the two times is only a bound, and the column `bound` says which one.
@@ -17,11 +17,11 @@ BOUNDS = ("exact", "at least", "at most", "unknown")
 
 
 def leaving_difference(table: pd.DataFrame, lam: CurvesLike, **settings: Any) -> pd.DataFrame:
-    """Agent minus MVT for each bout, in units of time. The settings are those of `mvt_leaving_times`.
+    """The agent's leaving time minus the MVT's for each bout. The settings are those of `mvt_leaving_times`.
 
-    Above 0 the agent stayed longer than the rule. `bound` says what the number is. "exact": both leave within the
-    episode. "at least": the episode ends before the agent leaves. "at most": it ends before the rule leaves.
-    "unknown": it ends before either leaves.
+    Above 0 the agent stayed longer than the rule. `bound` says whether the number is exact or a bound. "exact": both
+    leave within the episode. "at least": the episode ends before the agent leaves. "at most": it ends before the rule
+    leaves. "unknown": it ends before either leaves.
     """
     found = mvt_leaving_times(table, lam, **settings)
     which = found["censored"].to_numpy(int) + 2 * found["mvt_censored"].to_numpy(int)
@@ -39,8 +39,8 @@ def summarise(
 
     Bouts are averaged within each unit of `over` first (by default each episode). The standard error is over these
     units, because bouts of one unit are not independent: `summarise(differences, by="distance", over="seed")`. Bouts
-    whose difference is only a bound are dropped; with `censored="keep"` they count as if everybody left when the
-    episode ends. The last three columns say how many there are of each kind, either way.
+    whose difference is only a bound are dropped; with `censored="keep"` they count as if the agent and the rule left
+    when the episode ends. In both cases, the last three columns count the bouts with each kind of bound.
     """
     by = group_columns(by)
     over = _units(differences, by, over)
@@ -58,7 +58,7 @@ def summarise(
 
 
 def _units(differences: pd.DataFrame, by: list[str], over: Columns | None) -> list[str]:
-    """The columns that tell units apart: those asked for, or all that name an episode within its group."""
+    """The columns that tell units apart: those of `over`, or by default all that name an episode within its group."""
     if "difference" not in differences:
         raise ValueError("summarise takes what leaving_difference returns: there is no column 'difference'")
     keys = list(differences.columns[: list(differences.columns).index("bout")])

@@ -5,17 +5,17 @@
     TwoExponentials(ω, q, s)      ω e^(−qt) + (1 − ω) e^(−st)
     QuasiHyperbolic(β, s)         β e^(−st), but the next harvest counts (1 − β) more, without discount
 
-A hyperbolic forager changes its mind as time goes by, and the sum of all its future rewards is infinite. Both are
-avoided as Kurth-Nelson and Redish (2009) do it: the forager is a population of exponential planners, each of which
-solves the task with its own rate, and their preferences are averaged.
+A hyperbolic forager changes its mind as time goes by, and the sum of all its future rewards is infinite. To avoid both,
+the forager is, as in Kurth-Nelson and Redish (2009), a population of exponential planners: each planner solves the task
+with its own rate, and their preferences are averaged.
 
 Kane et al. (2019) explain the rats by quasi-hyperbolic discounting "with separate components for short- and long-term
-rewards". There are two forms of it. `TwoExponentials` is that of McClure et al. (2007) for continuous time: a steep
-system with the rate q and a shallow one with the rate s. `QuasiHyperbolic` is Laibson's (1997), in which everything
-beyond the next harvest is multiplied by β: the steep system then is a planner of weight 1 − β that counts nothing but
-the next harvest, and does not discount that one. The next harvest in all is worth 1 − β + β e^(−sh) of what it pays.
-The experiment `rats` and the model "quasi-hyperbolic" take the second form, which has one parameter less. Kane et al.
-fit their model to several tasks of the same rats at once; here there is one task, so the parameters need not agree.
+rewards". It has two forms. `TwoExponentials` is the form of McClure et al. (2007) for continuous time: a steep system
+with the rate q and a shallow one with the rate s. `QuasiHyperbolic` is the form of Laibson (1997), in which everything
+beyond the next harvest is multiplied by β: the steep system is then a planner of weight 1 − β that counts only the next
+harvest, without discount. In total, the next harvest is worth 1 − β + β e^(−sh) times its reward. The experiment `rats`
+and the model "quasi-hyperbolic" use the second form, which has one parameter less. Kane et al. fit their model to
+several tasks of the same rats at once; here there is one task, so the parameters need not agree.
 Rates are per unit of time of the task.
 """
 
@@ -75,7 +75,7 @@ class HyperbolicDiscount(Discount):
 
 @dataclass(frozen=True)
 class TwoExponentials(Discount):
-    """weight · e^(−fast · t) + (1 − weight) · e^(−slow · t), as McClure et al. (2007) have it."""
+    """weight · e^(−fast · t) + (1 − weight) · e^(−slow · t), after McClure et al. (2007)."""
 
     weight: Scalar
     fast: Scalar

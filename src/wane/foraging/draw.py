@@ -1,7 +1,7 @@
-"""Figures of patch leaving: what the marginal value theorem compares, and how far an agent is from it.
+"""Figures of patch leaving: the quantities that the marginal value theorem compares, and how far an agent is from it.
 
-Every function returns a plain `Figure` to `savefig`, in the colours of `wane.worlds.draw`, which colour-blind readers
-can tell apart. `wane.foraging` imports this module, and with it matplotlib, only when it is used.
+Every function returns a plain matplotlib `Figure`, in the colours of `wane.worlds.draw`, which colour-blind readers can
+tell apart. `wane.foraging` imports this module, and with it matplotlib, only when it is used.
 """
 
 from collections.abc import Mapping
@@ -34,13 +34,13 @@ def draw_leaving(
     most: int = 8,
     **settings: Any,
 ) -> Figure:
-    """One panel for each stay of an episode, by default of the earliest one.
+    """Draws one panel for each stay of an episode, by default of the first episode.
 
     If there are more than `most` stays, the first ones are drawn, and the figure says how many there are.
 
-    A panel shows the next reward by staying against time in the patch, the theorem's threshold, and when the agent and
-    when the theorem leaves. Hollow points are extrapolated with λ: the agent was gone. The settings are those of
-    `mvt_leaving_times`; R is averaged over all of the table. Raises ValueError if the episode has no stay.
+    A panel shows the next reward by staying against time in the patch, the theorem's threshold, and the times at which
+    the agent and the theorem leave. Hollow points are extrapolated with λ, because the agent had left. The settings are
+    those of `mvt_leaving_times`; R is averaged over all of the table. Raises ValueError if the episode has no stay.
     """
     stays = mvt_leaving_times(table, lam, **settings)
     keys = list(stays.columns[: list(stays.columns).index("bout")])
@@ -70,7 +70,7 @@ def draw_leaving(
 
 
 def _grid(n: int) -> tuple[Figure, list[Axes]]:
-    """A figure with so many panels, which share their axes, up to four in a row."""
+    """Returns a figure with n panels, which share their axes, up to four in a row."""
     columns = min(n, 4)
     rows = -(-n // columns)
     size = 0.8 + 2.4 * max(columns, 2), 0.9 + 2.3 * rows
@@ -86,9 +86,9 @@ def _grid(n: int) -> tuple[Figure, list[Axes]]:
 
 
 def _draw_stay(ax: Axes, stay: pd.Series, values: pd.DataFrame) -> None:
-    """One stay: the next reward by staying, the threshold, and both leaving times."""
+    """Draws one stay: the next reward by staying, the threshold, and both leaving times."""
     step, next_reward, theta = (values[name].to_numpy(float) for name in ("step", "next_reward", "threshold"))
-    # The axis is logarithmic: what is not above 0 has no place on it.
+    # The axis is logarithmic, so it shows only numbers above 0.
     next_reward, theta = np.where(next_reward > 0, next_reward, np.nan), np.where(theta > 0, theta, np.nan)
     observed = values["observed"].to_numpy(bool)
     ax.axvline(stay["steps"], color=AGENT, lw=1.6, ls=":" if stay["censored"] else "-", label="agent leaves")
@@ -109,7 +109,7 @@ def _draw_stay(ax: Axes, stay: pd.Series, values: pd.DataFrame) -> None:
 
 
 def _note(ax: Axes, x: float, y: float, text: str, va: Literal["top", "bottom"]) -> None:
-    """Small grey text that stays readable over lines."""
+    """Writes small grey text that stays readable over lines."""
     halo = [withStroke(linewidth=3, foreground="white")]
     ax.text(x, y, text, transform=ax.transAxes, ha="right", va=va, fontsize=8.5, color=GREY, path_effects=halo)
 
@@ -122,9 +122,9 @@ def draw_difference(
     unit: str = "steps",
     ax: Axes | None = None,
 ) -> Figure:
-    """Agent minus MVT with standard errors along a column of `summarise`, for one summary or several by name.
+    """Draws agent minus MVT with standard errors along a column of `summarise`, for one summary or several by name.
 
-    It is drawn on `ax`, or on a figure of its own, which is returned.
+    It draws on `ax` or on a new figure, and returns the figure. Raises ValueError if a summary lacks the column.
     """
     several = summaries if isinstance(summaries, Mapping) else {"": summaries}
     for name, summary in several.items():
@@ -137,7 +137,7 @@ def draw_difference(
     at = {label: float(label) if numeric else float(i) for i, label in enumerate(labels)}
     spacing = float(min(np.diff(np.unique(list(at.values()))), default=1.0))
     for i, (name, summary) in enumerate(several.items()):
-        # Summaries stand a little beside each other, so that their error bars do not cover each other.
+        # Summaries are shifted sideways a little, so that their error bars do not overlap.
         aside = 0.08 * spacing * (i - (len(several) - 1) / 2)
         look: dict[str, Any] = dict(fmt=MARKERS[i % len(MARKERS)], color=COLOURS[i % len(COLOURS)])
         places = [at[label] + aside for label in summary[x]]
@@ -159,7 +159,7 @@ def draw_difference(
 def draw_overstaying(
     tables: Mapping[str, pd.DataFrame], *, true_lam: Scalar | None = None, ax: Axes | None = None
 ) -> Figure:
-    """Steps of the first stay against the believed λ̂, for tables of `overstaying` by name, and those of the optimum.
+    """Draws the steps of the first stay against the believed λ̂ for each table of `overstaying`, and the optimal steps.
 
     At hollow points the episode ended before the agent left.
     """
@@ -192,7 +192,7 @@ def place(ax: Axes | None, width: float, height: float) -> tuple[Figure, Axes]:
 
 
 def legend_below(figure: Figure, ax: Axes, own: bool, columns: int) -> None:
-    """The legend: below a figure of its own, inside axes that the caller gave."""
+    """Draws the legend: below the axes of a new figure (`own`), or inside axes that the caller gave."""
     if own:
         figure.legend(loc="outside lower center", ncols=columns, frameon=False, fontsize=9)
     else:
@@ -200,7 +200,7 @@ def legend_below(figure: Figure, ax: Axes, own: bool, columns: int) -> None:
 
 
 def clean(ax: Axes) -> None:
-    """No frame at the top and right, faint lines behind the data."""
+    """Removes the frame at the top and right, and draws faint lines behind the data."""
     ax.spines[["top", "right"]].set_visible(False)
     ax.spines[["left", "bottom"]].set_color(GREY)
     ax.tick_params(colors=INK, labelsize=9)

@@ -1,4 +1,4 @@
-"""Kernels and policies as an animal shows them, for everything in `wane.exact`.
+"""Kernels and policies estimated from an animal's moves, for everything in `wane.exact`.
 
 >>> kernel = empirical_kernel([[0, 1, 0, 1, 1]], 2)
 >>> kernel.tolist()
@@ -18,8 +18,8 @@ def empirical_kernel(
 ) -> Float[np.ndarray, "states states"]:
     """The fraction of moves from each state to each other, over sequences of state numbers.
 
-    `prior` is added to every count. A state that is never left stays where it is, unless there is a prior. Raises
-    ValueError for a number that is no state.
+    `prior` is added to every count. A state from which no move was observed leads to itself, unless there is a prior.
+    Raises ValueError for a number that is not a state.
     """
     counts = np.full((n_states, n_states), float(prior))
     for number, sequence in enumerate(sequences):
@@ -33,9 +33,10 @@ def empirical_kernel(
 def empirical_policy(
     states: Sequence[ArrayLike], actions: Sequence[ArrayLike], n_states: int, n_actions: int, *, prior: Real = 0.0
 ) -> Float[np.ndarray, "states actions"]:
-    """How often each action was taken in each state. A state without actions gets equal chances.
+    """The fraction of times that each action was taken in each state. A state without actions gets equal chances.
 
-    A sequence of actions is as long as that of its states, or one shorter. Raises ValueError if it is not.
+    A sequence of actions must be as long as its sequence of states, or one shorter. Raises ValueError if it is not, and
+    for numbers that are not states or actions.
     """
     counts = np.full((n_states, n_actions), float(prior))
     for number, (places, moves) in enumerate(zip(states, actions, strict=True)):
@@ -51,7 +52,7 @@ def empirical_policy(
 
 
 def _checked(sequence: ArrayLike, most: int, what: str, kind: str) -> Int[np.ndarray, " steps"]:
-    """The numbers of a sequence. Raises ValueError with the place of one that does not exist."""
+    """The numbers of a sequence. Raises ValueError for one that does not exist, and names its step."""
     numbers = np.asarray(sequence)
     if numbers.ndim != 1 or numbers.dtype.kind not in "iu":
         raise ValueError(f"{what} must be a list of whole numbers, the number of the {kind} at each step")

@@ -27,8 +27,8 @@ def rats(last_harvest: Literal["chosen", "forced"] = "chosen") -> PatchVisits:
     """2,615 visits of eight rats to fresh patches (`wane.foraging.example.CITATION`; cite it if you use them).
 
     No visit has more than 7, 11 or 15 harvests of a low, middle or high patch: there the next harvest would pay less
-    than 8 µL. The table does not tell whether the 214 visits of this length ended by choice. "chosen" takes them as
-    choices, like all others. "forced" marks them as censored, so that their last decision counts for nothing.
+    than 8 µL. The table does not say whether the 214 visits of this length ended by choice. "chosen" takes them as
+    choices, like all others. "forced" marks them as censored, so that their last decision is not used.
 
         >>> rats()
         PatchVisits(2615 visits of 8 subjects, 19730 decisions, patches fresh)

@@ -1,7 +1,7 @@
-"""Figures of fitted data for a paper. Every function draws on `ax`, or on a figure of its own, and returns the figure.
+"""Figures of fitted data for a paper. Every function draws on `ax`, or on a new figure, and returns the figure.
 
-Axes are in the units of the data: harvests, and what the task says of time and reward. All animals and all conditions
-are shown; nothing is selected silently.
+Axes are in the units of the data: harvests, and the task's units of time and reward. All animals and all conditions are
+shown; nothing is selected silently.
 """
 
 from typing import Any
@@ -22,7 +22,7 @@ from wane.worlds.draw import GREY, INK
 
 
 def draw_harvests(data: PatchVisits, discount: Discount | None = None, *, ax: Axes | None = None) -> Figure:
-    """Mean harvests of every animal beside the optimum, for each kind of patch and environment."""
+    """Draws the mean harvests of every animal and the optimum, for each kind of patch and environment."""
     figure, ax = place(ax, 5.4, 3.6)
     table = harvests_beside_optimum(data, discount)
     free = data.table[~data.table["censored"]]
@@ -44,7 +44,7 @@ def draw_harvests(data: PatchVisits, discount: Discount | None = None, *, ax: Ax
 
 
 def draw_survival(found: Fit, environment: Any, *, subject: Any = None, ax: Axes | None = None) -> Figure:
-    """The fraction of visits that go on after each harvest: observed (points) and as the model has it (lines).
+    """Draws the fraction of visits that go on after each harvest: observed (points) and predicted (lines).
 
     There is one colour for each kind of patch. The observed fraction is the Kaplan–Meier estimate, which takes visits
     that the experiment ended into account. Raises ValueError if the environment has no visits.
@@ -68,7 +68,7 @@ def draw_survival(found: Fit, environment: Any, *, subject: Any = None, ax: Axes
 
 
 def draw_parameters(found: Fit, parameter: str, *, pooled: Fit | None = None, ax: Axes | None = None) -> Figure:
-    """A parameter of every animal with its interval. Hollow points are not identified.
+    """Draws a parameter of every animal with its interval. Hollow points are values that are not identified.
 
     `pooled` is the same model fitted to all animals together, drawn as a line with its interval shaded. Raises
     ValueError if the model has no such parameter.
@@ -95,7 +95,7 @@ def draw_parameters(found: Fit, parameter: str, *, pooled: Fit | None = None, ax
 
 
 def draw_comparison(found: Comparison, *, ax: Axes | None = None) -> Figure:
-    """How much worse each model predicts held-out blocks than the best one, with standard errors; else the AIC."""
+    """Draws how much worse than the best one each model predicts held-out blocks, or the AIC if none were held out."""
     figure, ax = place(ax, 5.4, 0.8 + 0.36 * len(found.table))
     table = found.table
     validated = table["held_out"].notna().all()
@@ -111,7 +111,7 @@ def draw_comparison(found: Comparison, *, ax: Axes | None = None) -> Figure:
 
 
 def draw_recovery(found: Recovery, parameter: str, *, ax: Axes | None = None) -> Figure:
-    """A parameter as it was found against its true value, with intervals; those that miss the truth stand out."""
+    """Draws the estimates of a parameter against its true values; intervals that miss the truth stand out."""
     figure, ax = place(ax, 4.0, 3.8)
     rows = found.table[(found.table["parameter"] == parameter) & found.table["identified"]]
     if rows.empty:
@@ -130,7 +130,7 @@ def draw_recovery(found: Recovery, parameter: str, *, ax: Axes | None = None) ->
 
 
 def draw_confusion(matrix: pd.DataFrame, *, ax: Axes | None = None) -> Figure:
-    """The confusion matrix: how often each model (columns) is chosen when each model (rows) is true."""
+    """Draws the confusion matrix: how often each model (columns) is chosen when each model (rows) is true."""
     size = 1.6 + 0.55 * len(matrix)
     figure, ax = place(ax, size + 1.0, size)
     ax.imshow(matrix.to_numpy(), vmin=0, vmax=1, cmap="Blues")

@@ -1,4 +1,4 @@
-"""A first look at visits: models fitted and compared, tables and figures in a folder."""
+"""A first look at visits: fits and compares models, and writes tables and figures into a folder."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -18,11 +18,10 @@ from wane.foraging.visits import PatchVisits
 def write_first_look(
     data: PatchVisits, models: Sequence[Model], folder: Path, *, starts: int = 4, source: str = ""
 ) -> Comparison:
-    """Fits and compares the models, and writes tables, figures and run.json into a folder, which is made.
+    """Fits and compares the models, and writes tables, figures and run.json into a folder, which is created.
 
-    The tables are harvests (beside the optimum), models and estimates, as CSV files, which need no further package and
-    open in any program; the figures show harvests, the comparison, and the survival curves of the best model, one for
-    each environment.
+    The tables are CSV files, which open in any program: harvests (with the optimum), models and estimates. The figures
+    show harvests, the comparison, and the survival curves of the best model, one figure for each environment.
     """
     compared = compare(data, models, blocks=0, starts=starts)
     best = compared.fits[compared.table["model"].iloc[0]]

@@ -9,7 +9,8 @@
 Intervals are found on the unbounded scale on which the search works (logarithms of positive parameters, log-odds of
 probabilities) and mapped back, so that they stay within the range of a parameter. "hessian" takes the curvature at the
 maximum; "profile" goes out from the maximum, with all other parameters fitted again, until the log-likelihood has
-fallen by χ²/2. A profile that never falls so far before a finite end of the range ends there: a drop between 0 and 0.9.
+fallen by χ²/2. A profile that has not fallen that far at a finite end of the parameter's range ends there, so that an
+interval can be, for example, a drop between 0 and 0.9.
 
 Planners have kinks: where the best number of harvests changes with a parameter, the log-likelihood bends, and its
 maximum is often exactly there. The curvature on one side then says nothing about the other. So models with kinks get
@@ -42,20 +43,20 @@ from wane.foraging.visits import PatchVisits
 WIDEST = 8.0
 """The half-width of a 95 % interval on the unbounded scale above which a parameter counts as not identified."""
 DRAWS_A_START = 16
-"""The likelihood is computed at so many random places for each search; the searches start from the best ones."""
+"""The number of random points for each search; the searches start from the points with the highest likelihood."""
 KINK = 1e-4
-"""The maximum is at a kink if Newton's method expects to gain more than this in log-likelihood, and does not."""
+"""The maximum is at a kink if Newton's method expects a gain in log-likelihood above this, but finds none."""
 Intervals = Literal["hessian", "profile", "none"] | None
-"""How intervals are found; None takes profiles for models with kinks, and the curvature for others."""
+"""How intervals are found; None means profiles for models with kinks, and the curvature for others."""
 EVERYONE = "all"
 """The subject of a pooled fit."""
 
 
 class Batch(NamedTuple):
-    """Data sets that are fitted side by side. Axes: data sets, animals that share parameters, decisions."""
+    """Data sets that are fitted in one call. Axes: data sets, animals that share parameters, decisions."""
 
     decisions: Decisions
-    """Without the first axis, or also without the second, where they are the same for all."""
+    """All three axes for models that learn; only the last axis for others, whose decisions all animals share."""
     counts: Counts
 
 
@@ -76,11 +77,11 @@ class Fit:
 
     @property
     def log_likelihood(self) -> float:
-        """The sum over subjects."""
+        """The sum of the log-likelihoods of all subjects."""
         return float(self.likelihoods["log_likelihood"].sum())
 
     def parameters(self, subject: Any = EVERYONE) -> dict[str, float]:
-        """The estimates of one subject, or of the pooled fit."""
+        """The estimates of one subject, or of the pooled fit. Raises ValueError if the subject was not fitted."""
         rows = self.estimates[self.estimates["subject"] == subject]
         if rows.empty:
             raise ValueError(f"subject {subject!r} was not fitted: there are {self.likelihoods['subject'].tolist()}")
@@ -101,11 +102,11 @@ def fit(
     intervals: Intervals = None,
     level: float = 0.95,
 ) -> Fit:
-    """The parameters under which the visits are most likely, with intervals.
+    """Fits a model by maximum likelihood. Returns the parameters with their intervals.
 
-    With `pooled` all animals share the parameters (those that learn still begin anew with each animal), otherwise each
-    has its own. `intervals` are "hessian", "profile" or "none"; None takes profiles for models with kinks and the
-    curvature for others. Raises ValueError if there is too little data, or if the model cannot be used with it.
+    With `pooled` all animals share the parameters; otherwise each animal has its own. Models that learn begin anew with
+    each animal in both cases. `intervals` are "hessian", "profile" or "none"; None means profiles for models with kinks
+    and the curvature for others. Raises ValueError if there is too little data, or if the model cannot be used with it.
     """
     check_fittable(data, model)
     intervals = ("profile" if model.kinks else "hessian") if intervals is None else intervals
@@ -131,7 +132,7 @@ def fit(
 def fit_all(data: PatchVisits, models: Sequence[Model], **settings: Any) -> list[Fit]:
     """Fits several models, two at a time: most of the time goes into compiling, which keeps one core busy.
 
-    The settings are those of `fit`, and so are the errors.
+    It takes the settings of `fit`, and raises the same errors.
     """
     with ThreadPoolExecutor(2) as pool:
         return list(pool.map(lambda model: fit(data, model, **settings), models))
@@ -212,11 +213,11 @@ def batch_axes(batch: Batch) -> Batch:
 
 
 def _for_each_set(one: Callable[..., Any], batch: Batch, *others: Any) -> Any:
-    """Calls `one` for every data set of a batch, with its entry of the others, and stacks the answers.
+    """Calls `one` for every data set of a batch, with its entry of each of `others`, and stacks the results.
 
-    A search ends when it has found its minimum. Side by side, all of them go on until the slowest has ended, and
-    profiles are searches within searches: for 80 simulated rats they take four times as long as one after the other.
-    Models that learn walk through thousands of decisions, which is faster side by side.
+    Under `vmap` all searches go on until the slowest has found its minimum, and profiles are searches within searches:
+    for 80 simulated rats, `vmap` takes four times as long as one data set after the other. Models that learn go through
+    thousands of decisions, for which `vmap` is faster.
     """
     if batch.decisions.kind.ndim > 1:
         return jax.vmap(one, (batch_axes(batch), *[0] * len(others)))(batch, *others)
@@ -227,7 +228,7 @@ def _for_each_set(one: Callable[..., Any], batch: Batch, *others: Any) -> Any:
 def _search(
     model: Model, names: tuple[Parameter, ...], batch: Batch, task: TaskArrays, draws: Array, starts: int
 ) -> Minimum:
-    """Searches from the best of the draws, `starts` of them for each data set: (data sets, starts)."""
+    """Searches from the `starts` best draws of each data set. Returns minima with axes (data sets, starts)."""
 
     def one(each: Batch) -> Minimum:
         aim = partial(objective, model, names, each, task)
@@ -299,7 +300,7 @@ def _inverse(
     found = np.full(hessian.shape, np.inf)
     for i, matrix in enumerate(hessian):
         size = np.sqrt(np.maximum(np.diag(matrix), 1e-300))
-        # Scaled to a unit diagonal, the smallest eigenvalue tells whether some combination is not determined.
+        # With a unit diagonal, the smallest eigenvalue shows whether some combination of parameters is not determined.
         if np.linalg.eigvalsh(matrix / np.outer(size, size))[0] > 1e-9:
             found[i] = np.linalg.inv(matrix)
     return found

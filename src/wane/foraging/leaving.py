@@ -3,8 +3,8 @@
 A bout is a run of steps at one site. It ends with a leaving if the next step is elsewhere. If the episode ends first,
 nobody knows how long the bout would have gone on: it is `censored`.
 
-The time of leaving is the last time at the site. That is the step t at which the agent acts to go, and the marginal
-value theorem's rule is about that step (`wane.foraging.mvt`).
+The time of leaving is the last time at the site. That is the step t at which the agent chooses to go, and to which the
+rule of the marginal value theorem applies (`wane.foraging.mvt`).
 
     >>> table = pd.DataFrame({"episode": 0, "time": [1, 2, 3, 4], "site": [7, 7, -1, 7], "reward": [4, 2, 0, 1]})
     >>> print(bouts(table).to_string(index=False))

@@ -6,10 +6,10 @@ probability ∝ exp(slope · Q(s, c, a)), where Q solves the task over (state ×
 
     Q(s, c, a) = γ E[ r̄(s') λ̂^c(s') + A(s', c⁺(s')) − cost(s, a) ],    A(s, c) = max_a Q(s, c, a),    s' ~ p(·|s, a)
 
-c⁺(s') has one more visit at the site in s', and cost(s, a) is that of walls, if the world has it. Visits are counted
-up to m, the most in the data plus `ahead`. From there on every visit pays r̄ λ̂^m (1 − γ) / (1 − γ λ̂), so that staying
-forever is worth what it would be with all counts; the likelihood with twice as many visits ahead says whether this is
-good enough (`MapPlanner.check`).
+c⁺(s') has one more visit at the site in s', and cost(s, a) is the expected cost of bumping into walls. Visits are
+counted up to m, the largest count in the data plus `ahead`. From there on every visit pays r̄ λ̂^m (1 − γ) / (1 − γ λ̂)
+so that staying forever has the same value as with unlimited counts. To see whether this is good enough,
+`MapPlanner.check` computes the likelihood with twice as many visits ahead.
 
 Q comes from a fixed number of steps of value iteration in JAX, enough that γ to their power is below 10⁻⁶. Gradients go
 through these steps: at the optimum, a change of the best action does not matter to first order. The table has states ×
@@ -31,7 +31,7 @@ from wane.foraging.models import Parameter, Params
 from wane.worlds.world import World
 
 MOST_PAIRS = 200_000
-"""Pairs of state and visit counts in the largest table that is solved."""
+"""The largest number of pairs (state, visit counts) for which a table is solved."""
 MOST_DISCOUNT = 0.97
 """The largest γ that is fitted, so that the number of steps of value iteration is known."""
 NEGLIGIBLE = 1e-6
@@ -42,25 +42,25 @@ class MapPlanner(MapChooser):
     """Softmax over the optimal Q of a forager that counts its visits and believes in λ̂."""
 
     ahead: int = 8
-    """How many visits to a site the animal tells apart beyond those that it made."""
+    """How many visits to a site are counted beyond those that the animal made."""
     fit_discount: bool = False
     """Whether γ is fitted, between 0 and 0.97; otherwise it is the world's, which must be below 1."""
 
     def parameters(self, world: World) -> list[Parameter]:
-        """λ̂, the slope, and perhaps γ."""
+        """The parameters: λ̂, the slope, and γ if it is fitted."""
         return map_parameters(world, self.fit_discount, MOST_DISCOUNT)
 
     def values(
         self, world: World, policies: Sequence[Any], params: Params, moves: Moves
     ) -> Float[Array, "steps actions"]:
-        """Q at every move. Policies play no part. Raises ValueError if the map is too large, or γ is 1."""
+        """Q at every move; `policies` are not used. Raises ValueError if the map is too large, or if γ is 1."""
         visits = counted_visits(world, moves)
         sizes = visits.max(0) + self.ahead + 1
         q = optimal_values(world, sizes, params["lam"], params.get("discount", world.discount), self.steps(world))
         return q[np.asarray(moves.state), :, np.ravel_multi_index(tuple(visits.T), tuple(sizes))]
 
     def steps(self, world: World) -> int:
-        """The steps of value iteration. Raises ValueError if they would have no end."""
+        """The number of steps of value iteration. Raises ValueError if γ is 1, for which no number is enough."""
         largest = MOST_DISCOUNT if self.fit_discount else float(world.discount)
         if largest >= 1:
             raise ValueError(
@@ -74,7 +74,7 @@ class MapPlanner(MapChooser):
         try:
             values = [float(log_probability(world, (), each, params, moves)) for each in (self, further)]
         except ValueError:
-            return  # Twice as many do not fit into the largest table, so nothing can be compared.
+            return  # The table for twice as many visits ahead would be too large, so nothing can be compared.
         if abs(values[1] - values[0]) > 0.1:
             warnings.warn(
                 f"looking {2 * self.ahead} instead of {self.ahead} visits ahead changes the log-likelihood from "
@@ -118,7 +118,7 @@ def optimal_values(
     costs = np.asarray(world.action_costs)[:, :, None]
 
     def backup(best: Array) -> Array:
-        """Q from A."""
+        """Returns Q, given A."""
         arrival = pay + jnp.take_along_axis(best, jnp.asarray(after), 1)
         return discount * (jnp.einsum("sak,sakc->sac", chance, arrival[to]) - costs)
 

@@ -1,7 +1,7 @@
-"""Models of when an animal leaves a patch. A model says the log-odds of leaving after every harvest.
+"""Models of when an animal leaves a patch. A model computes the log-odds of leaving after every harvest.
 
-A model of one's own is a frozen dataclass with two functions. Its parameters come with their ranges, and `leaving`
-returns one number for each decision, in JAX:
+Your own model is a frozen dataclass with two methods: `parameters` lists the parameters with their ranges, and
+`leaving` returns one number for each decision, in JAX:
 
     @dataclass(frozen=True)
     class Boredom(Model):
@@ -11,8 +11,8 @@ returns one number for each decision, in JAX:
         def leaving(self, params, decisions, task):
             return params["slope"] * (jnp.sqrt(decisions.harvests) - jnp.sqrt(params["half"]))
 
-A model that learns from what it receives is a `LearningModel`: `start` is what it knows at the beginning, `step` is one
-decision. Everything else (likelihood, gradients, intervals, simulation) comes from these functions.
+A model that learns from what it receives is a `LearningModel`: `start` returns what it knows at the beginning, and
+`step` makes one decision. Everything else (likelihood, gradients, intervals, simulation) follows from these methods.
 """
 
 import abc
@@ -42,7 +42,7 @@ class Parameter(NamedTuple):
     low: float
     high: float
     typical: float
-    """A value of the usual size; searches start around it. For parameters without ends it sets the scale."""
+    """A value of the usual size; searches start around it. For parameters without bounds it sets the scale."""
 
     def value(self, z: Any) -> Any:
         """The parameter for an unbounded number z."""
@@ -59,14 +59,14 @@ class Parameter(NamedTuple):
 
 
 class Model(abc.ABC):
-    """What a model of patch leaving must say. Make it a frozen dataclass, so that compiled programs can be kept."""
+    """The interface of models of patch leaving. Make yours a frozen dataclass, so that compiled programs are reused."""
 
     needs_fresh_patches: bool = False
     """Whether the model solves the task, which is possible only if every visit finds a fresh patch."""
     kinks: bool = False
-    """Whether the log-likelihood may bend sharply, as where the best number of harvests changes with a parameter."""
+    """Whether the log-likelihood may have kinks, for example where a parameter changes the best number of harvests."""
     learns: bool = False
-    """Whether an answer depends on earlier visits."""
+    """Whether the log-odds depend on earlier visits."""
 
     @abc.abstractmethod
     def parameters(self, task: Task) -> list[Parameter]:
@@ -114,7 +114,7 @@ def inverse_temperature(task: Task) -> Parameter:
 
 
 def stay_bias(task: Task) -> Parameter:
-    """What staying is worth in excess of its rewards, in units of reward."""
+    """The value of staying in excess of its rewards, in units of reward."""
     return Parameter("bias", -np.inf, np.inf, 0.2 * float(np.abs(task.curve).max()))
 
 
@@ -148,7 +148,8 @@ class HarvestCount(Model):
 class RewardThreshold(Model):
     """The animal leaves when the next harvest pays less than a threshold, one for each environment.
 
-    This describes without explaining: it is how well any rule can do that compares the next reward with a number.
+    The model describes but does not explain: it shows how well a rule can do that compares the next reward with a
+    constant.
     """
 
     def parameters(self, task: Task) -> list[Parameter]:
@@ -165,8 +166,8 @@ class RewardThreshold(Model):
 class MarginalValue(Model):
     """The marginal value theorem with noise: log-odds slope · (ρh − bias − next reward).
 
-    ρ is the best long-run rate of the environment. Without `bias` the animal knows the theorem and is only noisy; with
-    it, staying is worth `bias` more than it pays.
+    ρ is the best long-run rate of the environment. Without `bias` the animal follows the theorem, with noise; with it,
+    staying is worth `bias` more than it pays.
     """
 
     bias: bool = False
@@ -188,17 +189,17 @@ class MarginalValue(Model):
 
 
 class Average(NamedTuple):
-    """What an animal that learns the average has learned."""
+    """The average rate that an animal has learned so far."""
 
     rate: Scalar
 
 
 @dataclass(frozen=True)
 class LearnedAverage(LearningModel):
-    """The theorem with an average rate that is learned, as Constantino and Daw (2015) have it.
+    """The theorem with an average rate that is learned, after Constantino and Daw (2015).
 
-    After a time t with reward r the animal moves its rate ρ by 1 − (1 − learning)^t towards r / t; the time on the way
-    brings nothing. It starts from the best rate, averaged over environments. The log-odds of leaving are
+    After a time t with reward r the animal moves its rate ρ by the fraction 1 − (1 − learning)^t towards r / t; between
+    patches r is 0. ρ starts at the best rate, averaged over environments. The log-odds of leaving are
     slope · (ρh − bias − next reward).
     """
 
@@ -224,13 +225,13 @@ class LearnedAverage(LearningModel):
         return Average(rate), self._logits(params, rate, decision, task)
 
     def leaving(self, params: Params, decisions: Decisions, task: TaskArrays) -> Logits:
-        """The same as step by step, but many decisions side by side: ρ is a linear recursion."""
+        """The same log-odds as from `step`, but computed in parallel: ρ is a linear recursion."""
         kept, added = self._update(params, decisions, task)
         rate = linear_recursion(kept, added, self.start(params, task).rate)
         return self._logits(params, rate, decisions, task)
 
     def _update(self, params: Params, decisions: Decisions, task: TaskArrays) -> tuple[Any, Any]:
-        """What a harvest, and the way to it, keep of the rate that was known, and what they add to it."""
+        """The factor by which a harvest, and the way to it, multiply the learned rate, and the term that they add."""
         keep = jnp.log1p(-params["learning"])
         forgotten = jnp.exp(keep * task.harvest)
         return forgotten * jnp.exp(keep * decisions.away), (1 - forgotten) * decisions.reward / task.harvest
@@ -244,8 +245,8 @@ def linear_recursion(
 ) -> Float[Array, " steps"]:
     """All x_t = kept_t x_{t−1} + added_t, with x_0 = start.
 
-    The steps are cut into √T blocks. Every block is run through from 0, all of them side by side; then what enters each
-    block is known. So there are 2√T operations in a row instead of T.
+    The T steps are cut into √T blocks. First all blocks run in parallel, each from 0; then a second recursion finds the
+    x that enters each block. So there are 2√T sequential operations instead of T.
     """
     steps = len(kept)
     width = int(np.ceil(np.sqrt(steps)))

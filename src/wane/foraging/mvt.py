@@ -12,14 +12,14 @@ what an average step brings:
 
 The default is Charnov's own form (1976): the long-run rate of reward, travel included. It holds where there is always
 another patch. The other three are the paper's rule for an episode that ends. For γ = 1 "paper" and "literal" are the
-printed rule. For γ < 1 the paper says of its "discounted MVT" only that R and R_t weigh
-rewards by powers of γ, as in Wispinski et al. (2023). "literal" is just that. It compares a reward of today with an
-average in units of time 0, so staying looks better and better as time goes by. "paper" weighs the next reward in the
-same way, γ^(t+1) λ r(s_t) < (R − R_t) / T. Counting time from 1 would multiply both sides by γ and change nothing.
+printed rule. For γ < 1 the paper says of its "discounted MVT" only that R and R_t weigh rewards by powers of γ, as in
+Wispinski et al. (2023). "literal" does just that. It compares an undiscounted next reward with an average that is
+discounted to time 0, so staying looks better and better as time goes by. "paper" weighs the next reward in the same
+way, γ^(t+1) λ r(s_t) < (R − R_t) / T. Counting time from 1 would multiply both sides by γ and change nothing.
 
-Where we differ: the printed θ_t divides what is still to come by the whole of T, but only T − t − 1 steps remain to get
-it in. "corrected" divides by these. The printed θ_t is too low by the factor 1 − (t + 1)/T, and the rule stays too long
-late in an episode.
+Where we differ: the printed θ_t divides the rewards that are still to come by all T steps, but only T − t − 1 steps
+remain to collect them. "corrected" divides by these. The printed θ_t is too low by the factor 1 − (t + 1)/T, so the
+rule stays too long late in an episode.
 
 If the rule does not leave at any step of a bout, the rewards of staying on are extrapolated with λ until it does, or
 until the episode ends (`mvt_censored`).
@@ -41,7 +41,7 @@ from wane.types import Scalar
 Form = Literal["charnov", "paper", "literal", "corrected"]
 FORMS = ("charnov", "paper", "literal", "corrected")
 ROUNDING = 1e-12
-"""Differences below this fraction are rounding. A tie is no reason to leave."""
+"""Relative differences below this number are rounding errors. At a tie the rule stays."""
 
 PerRow = Float[np.ndarray, " rows"]
 PerBout = Float[np.ndarray, " bouts"]
@@ -97,15 +97,15 @@ def mvt_leaving_times(
     patches: Literal["fresh", "session"] | None = None,
     handling: int = 0,
 ) -> pd.DataFrame:
-    """When the marginal value theorem would have left in each bout of a table, beside when the agent did.
+    """When the marginal value theorem would have left in each bout of a table, and when the agent did.
 
-    - `lam`: what a step at a site leaves of its reward: λ, a `wane.Diminishing` curve over visits, one of these for
-      each site (a dictionary), or a list of λ for sites that are numbered 0, 1, ….
+    - `lam`: how the reward of a site wears off: λ, a `wane.Diminishing` curve over visits, one of these for each site
+      (a dictionary), or a list of λ for sites that are numbered 0, 1, ….
     - `discount`: γ per step; 1 is the ordinary theorem.
     - `horizon`: T in steps. By default the mean length of the episodes, so that R / T is the rate over all of them.
     - `average`: R. By default the mean over the episodes of the table.
-    - `rewards`: r̄ of the sites, one number or a dictionary. By default the next reward is judged from the last one
-      (see `wane.foraging.curves`); give r̄ if rewards come and go by chance.
+    - `rewards`: r̄ of the sites, one number or a dictionary. By default the next reward is computed from the last one
+      (see `wane.foraging.curves`); give r̄ if rewards are random.
     - `by`: columns that tell apart episodes with the same number, such as `["distance", "seed"]`. R and T are averaged
       within each of their groups.
     - `form`: which θ_t, see `wane.foraging.mvt`.
@@ -114,9 +114,9 @@ def mvt_leaving_times(
     - `handling`: steps at the beginning of every stay at which the rule does not leave, because prey is searched or
       handled and nothing is paid yet.
 
-    Charnov's form warns if it leaves at the first step in most stays, which data of animals hardly ever mean. Returns
-    the `bouts` with three more columns: `mvt` (a time), `mvt_steps`, and `mvt_censored` (the rule would stay to the end
-    of the episode).
+    Charnov's form warns if it leaves at the first step in most stays, which is hardly ever right for data of animals.
+    Returns the `bouts` with three more columns: `mvt` (a time), `mvt_steps`, and `mvt_censored` (the rule would stay to
+    the end of the episode).
     """
     table = check_table(table, by=by)
     rule = _make_rule(table, lam, discount, horizon, average, rewards, by, form, patches, handling)
@@ -132,7 +132,7 @@ def marginal_values(table: pd.DataFrame, lam: CurvesLike, *, beyond: int = 2, **
     """What the rule compares, step by step: the next reward by staying, and θ_t.
 
     Each bout is followed until `beyond` steps after both the agent and the rule have left, or until the episode ends.
-    Where the agent was gone already (`observed` is false), the reward is what staying would have paid. The settings are
+    Where the agent had already left (`observed` is false), the reward is what staying would have paid. The settings are
     those of `mvt_leaving_times`. Raises ValueError if the table has no stay.
     """
     by = settings.get("by", ())
@@ -163,9 +163,9 @@ class _Steps(NamedTuple):
     step: Int[np.ndarray, " rows"]
     """t"""
     length: Int[np.ndarray, " rows"]
-    """The steps of its episode."""
+    """The number of steps of the row's episode."""
     visits: Int[np.ndarray, " rows"]
-    """The visits to its site in this episode, or in this stay if patches are fresh, this one included."""
+    """The visits to the row's site so far, this one included: in the stay if patches are fresh, else in the episode."""
     received: PerRow
     """R_t"""
     average: PerRow
@@ -175,7 +175,7 @@ class _Steps(NamedTuple):
 
 
 class _Now(NamedTuple):
-    """The bouts that the rule has not left yet, all of them equally many steps after their arrival."""
+    """The bouts that the rule has not left yet, all of them the same number of steps after their arrival."""
 
     bout: Bouts
     """The numbers of these bouts."""
@@ -188,7 +188,7 @@ class _Now(NamedTuple):
 
 
 class _Rule(NamedTuple):
-    """The rule, ready to be applied to all bouts of a table side by side, one step after the other."""
+    """The rule with its data. It is applied to all bouts of a table in parallel, one step after the other."""
 
     steps: _Steps
     stays: Stays

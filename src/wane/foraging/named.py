@@ -1,4 +1,4 @@
-"""The models that have a name of their own, for the command line, experiments and first looks."""
+"""Models that have a name, for the command line, experiments and first looks."""
 
 from wane.depletion import Geometric
 from wane.foraging.models import ConstantHazard, HarvestCount, LearnedAverage, MarginalValue, Model, RewardThreshold
@@ -27,7 +27,7 @@ NAMED: dict[str, Model] = {
 
 
 def named_model(name: str) -> Model:
-    """The model of this name. Raises UnknownName, which proposes the nearest one, if there is none."""
+    """The model with this name. Raises UnknownName, which suggests the nearest name, if there is none."""
     if name not in NAMED:
         raise unknown("model", name, NAMED)
     return NAMED[name]

@@ -1,8 +1,8 @@
-"""Minimising a smooth function of few numbers by Newton's method, many times side by side, and profiles of it.
+"""Minimises a smooth function of few numbers by Newton's method, in a form that `vmap` can batch, and finds profiles.
 
-Every step solves (|H| + μ) p = −g, where |H| is the Hessian with its eigenvalues made positive. A step that does not
-lower the function is taken back, and μ grows; otherwise μ shrinks. The numbers stay within ±LARGEST, which is beyond
-the range where a parameter still changes anything.
+Every step solves (|H| + μ) p = −g, where |H| is the Hessian with its eigenvalues made positive. A step that raises the
+function is undone, and μ grows; otherwise μ shrinks. The numbers stay within ±LARGEST, which is beyond the range where
+a parameter still changes anything.
 """
 
 from collections.abc import Callable
@@ -44,13 +44,13 @@ class _Bracket(NamedTuple):
     below: Float[Array, ""]
     """How far above its end the profile is at `low`, a number below 0."""
     above: Float[Array, ""]
-    """The same at `high`. It is below 0 as long as no distance beyond the end was tried."""
+    """How far above its end the profile is at `high`; below 0 until a distance beyond the end has been tried."""
     last: Float[Array, ""]
     """The distance that was tried last."""
     miss: Float[Array, ""]
-    """How far above its end the profile is there."""
+    """How far above its end the profile is at `last`."""
     guess: Float[Array, " parameters"]
-    """The other parameters at the lower distance."""
+    """The parameters at `low`, from which the next search starts."""
     steps: Int[Array, ""]
 
 
@@ -77,8 +77,8 @@ def minimise(
         new = measure(z, found.steps + 1)
         fine = jnp.isfinite(new.value) & jnp.all(jnp.isfinite(new.hessian)) & (new.value <= found.value)
         expected = -jnp.sum(found.gradient * move)
-        # A step that promised almost nothing ends the search. At a kink every step is taken back, and the promise of
-        # ever shorter steps is all that remains.
+        # The search ends when a step is expected to gain almost nothing. At a kink every step is undone, and the steps
+        # become shorter until that is so.
         ended = (expected < jnp.where(fine, 1e-9, 1e-5)) & (found.steps > 0)
         kept = jax.tree_util.tree_map(lambda a, b: jnp.where(fine, a, b), new, found)
         kept = kept._replace(steps=new.steps)
@@ -98,7 +98,7 @@ def minimise(
 
 
 def _slope(objective: Objective) -> Callable[[Array], tuple[Array, tuple[Array, Array]]]:
-    """The gradient, whose derivative is the Hessian, and beside it the value and the gradient as they are."""
+    """Returns a function for `jacfwd` that returns the gradient and, as auxiliary data, the value and the gradient."""
 
     def slope(z: Array) -> tuple[Array, tuple[Array, Array]]:
         value, gradient = jax.value_and_grad(objective)(z)
@@ -112,7 +112,7 @@ def profile_end(
 ) -> Float[Array, ""]:
     """How far one parameter can go in a direction until the minimum over the others is `rise` higher.
 
-    Returns the end as an unbounded number, ±∞ if the minimum never rises so far.
+    Returns the end as an unbounded number, ±∞ if the minimum never rises that far.
     """
     free = jnp.arange(len(best.z)) != index
     target = jnp.sqrt(rise)
@@ -120,7 +120,7 @@ def profile_end(
     def excess(distance: Any, guess: Any) -> tuple[Any, Any]:
         start = jnp.where(free, guess, best.z + direction * distance)
         found = minimise(objective, start, free, 15)
-        # The root of the rise is nearly a straight line in the distance, which makes the search for its end short.
+        # The square root of the rise is nearly linear in the distance, so its end is found in few steps.
         return jnp.sqrt(jnp.maximum(found.value - best.value, 0.0)) - target, found.z
 
     width = jnp.sqrt(2 * rise / jnp.maximum(best.hessian[index, index], 1e-6))
@@ -133,10 +133,10 @@ def profile_end(
 
 
 def _advance(state: _Bracket, room: Any, excess: Callable[[Any, Any], tuple[Any, Any]]) -> _Bracket:
-    """The bracket after one more distance was tried: further out until the profile has ended, then within."""
+    """The bracket after one more distance was tried: further out until the end is bracketed, then inside."""
     bracketed = state.above >= 0
     share = jnp.clip(state.below / (state.below - state.above), 0.02, 0.98)
-    # Every third step halves the bracket, in case the rise bends so much that straight lines mislead.
+    # Every third step halves the bracket, in case the rise is too curved for linear interpolation.
     share = jnp.where(state.steps % 3 == 2, 0.5, share)
     distance = jnp.where(bracketed, state.low + (state.high - state.low) * share, state.high)
     value, z = excess(distance, state.guess)

@@ -1,16 +1,16 @@
-"""How long agents that believe in a wrong λ̂ stay at a site, beside the best that can be done.
+"""How long agents that believe in a wrong λ̂ stay at a site, compared with the optimum.
 
 The paper suggests (section 6) that too large a λ̂ may explain why animals overstay in depleted patches. Whether it does
 depends on what the agent is told:
 
 - "plan" is told nothing. It follows the plan that would be best if λ̂ were true, over (state × its own visit counts).
-- "imagine" is told nothing either. It is GPI over the ways to each site with Φ_λ̂, and it computes with λ̂ what remains
-  after its own visits.
-- "gpi" is the paper's agent: the same, but it is told at every step what remains of every reward.
+- "imagine" is told nothing either. It is GPI with Φ_λ̂ over the policies that walk to each site, and it computes what
+  remains with λ̂ from its own visits.
+- "gpi" is the paper's agent. It is GPI as well, but it is told at every step what remains of every reward.
 
-The first two overstay when λ̂ is too large, and for λ̂ = 1 they never leave. The paper's agent does the opposite: above
-the true λ, it leaves the earlier, the larger its λ̂ is. It knows what remains at its site, and it is wrong only about
-what comes after, where a larger λ̂ favours the fuller patch elsewhere.
+The first two overstay when λ̂ is too large, and for λ̂ = 1 they never leave. The paper's agent does the opposite: the
+further λ̂ is above the true λ, the earlier it leaves. It knows what remains at its site, and is wrong only about what
+comes after, where a larger λ̂ favours the fuller patch elsewhere.
 """
 
 import dataclasses
@@ -53,10 +53,10 @@ def overstaying(
 ) -> pd.DataFrame:
     """One row for each λ̂ and each site the agent goes to: the steps of its first stay, and how many more than optimal.
 
-    `censored` means that the episode ends there: the agent would stay longer. `optimal` is missing for sites to which
-    the optimal policy does not go. `value` and `optimal_value` are the discounted returns of the episode: what the
-    wrong belief costs. `policies` for GPI are by default the shortest ways to each site. `tolerance` is that of
-    `wane.optimum`.
+    `censored` means that the episode ended before the agent left. `optimal` is missing for sites to which the optimal
+    policy does not go. `value` and `optimal_value` are discounted returns of the episode; their difference is the cost
+    of the wrong belief. GPI composes `policies`, by default the shortest paths to each site. `tolerance` is that of
+    `wane.optimum`. Raises ValueError if the world slips, or if its start is random and no `start` is given.
     """
     if agent not in AGENTS:
         raise ValueError(f"agent is one of {', '.join(AGENTS)}, got {agent!r}")
@@ -89,7 +89,7 @@ def _follow_plans(world: World, beliefs: Sequence[Geometric | None], start: Star
 def _compose(
     world: World, beliefs: Beliefs, told: bool, policies: Sequence[Values] | np.ndarray | None, start: Start
 ) -> Episode:
-    """One episode of GPI for each belief, told what remains of the rewards or imagining it."""
+    """One episode of GPI for each belief. GPI is `told` what remains of the rewards, or imagines it."""
     if policies is None:
         policies = [shortest_paths(world.map, int(site), world.n_actions) for site in world.sites]
     phis = np.stack([gpi.representations(world, policies, Geometric(lam)) for lam in beliefs])
@@ -102,7 +102,7 @@ def _compose(
 
 
 class Visits(NamedTuple):
-    """What an agent that imagines what remains has to remember."""
+    """The memory of an agent that imagines what remains."""
 
     time: Int[Array, ""]
     visits: Int[Array, " sites"]
@@ -121,8 +121,8 @@ def _act(
 ) -> tuple[Int[Array, ""], Visits, None]:
     phi, lam, rewards = params
     on_departure = world.timing == "departure"
-    # Where a world pays on arrival, the present visit was paid, but the start was not arrived at. Where a world pays on
-    # departure, the present visit is paid by the coming step, so it counts from then on.
+    # A world that pays on arrival has paid for the present visit, unless this is the start of the episode. A world that
+    # pays on departure will pay for the present visit in the coming step, so the visit counts from then on.
     visits = memory.visits + ((world.sites == cell) & (on_departure | (memory.time > 0)))
     paid = memory.visits if on_departure else visits
     action = gpi.greedy_action(phi[:, cell], rewards * Geometric(lam).worth(paid))

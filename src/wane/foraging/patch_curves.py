@@ -1,8 +1,8 @@
-"""How a patch wears off, from noisy or sparse rewards: which curve, which parameter, with intervals.
+"""Fits how a patch wears off to noisy or sparse rewards: finds the curve and its parameter, with intervals.
 
-The n-th harvest of a visit to a patch of kind k pays r̄_k f(n − 1) on average, where f is a curve over visits. Prey that
-is counted varies as Poisson's law says, other amounts are taken as normal with one standard deviation. A regression of
-each reward on the one before does not find λ: noise in the regressor pulls it towards 0, and sums over trials hide
+The n-th harvest of a visit to a patch of kind k pays r̄_k f(n − 1) on average, where f is a curve over visits. Counts
+of prey have a Poisson distribution; other amounts have a normal one, with one standard deviation. A regression of each
+reward on the one before does not find λ: noise in the regressor pulls the estimate towards 0, and sums over trials hide
 where visits begin. Here every reward is compared with its own mean.
 
     >>> rows = pd.DataFrame({"step": [1, 2, 3, 1, 2, 3], "reward": [8.0, 4.1, 2.0, 8.1, 3.9, 2.0]})
@@ -75,11 +75,11 @@ def fit_depletion(
     level: float = 0.95,
     separator: str = ",",
 ) -> DepletionFit:
-    """The curve along which patches wear off, by maximum likelihood with profile intervals.
+    """Fits the curve along which patches wear off, by maximum likelihood with profile intervals.
 
     One row of the table is one harvest of a fresh patch: which harvest of the visit it was (`step`, from 1), what it
-    paid, and the `kind` of the patch if kinds differ in their first reward. `noise` must be said: "poisson" for counts,
-    "normal" for amounts. Raises ValueError with the row and the cure.
+    paid, and the `kind` of the patch if kinds differ in their first reward. `noise` is required: "poisson" for counts,
+    "normal" for amounts. Raises ValueError for wrong entries; the message names the row and the cure.
     """
     if curve not in CURVES:
         raise unknown("curve", curve, CURVES)
@@ -115,7 +115,7 @@ def _fit(
     labels: Sequence[Any],
     level: float,
 ) -> DepletionFit:
-    """The fit to rewards that were checked."""
+    """Fits a curve to rewards that were checked."""
     size = float(max(np.abs(paid).max(), 1e-12))
     names = [CURVES[curve].parameter, *(Parameter(f"first_{label}", 0.0, np.inf, size) for label in labels)]
     names += [Parameter("deviation", 0.0, np.inf, 0.2 * size)] * (noise == "normal")

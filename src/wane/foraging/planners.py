@@ -1,22 +1,23 @@
-"""Models that solve the task: an animal that discounts, or that believes in another depletion than the true one.
+"""Models that solve the task: an animal that discounts, or that believes in a depletion that is not the true one.
 
 The animal weighs leaving against staying by their exact values (`wane.foraging.renewal`), in the task as it believes it
 to be. Where it believes in the true task and discounts nothing, it is the optimal forager with noise.
 
 The belief is about how a patch wears off. It can enter in two ways, which the paper's account of overstaying ("an
-overly large λ may lead to overstaying in depleted patches") does not tell apart:
+overly large λ may lead to overstaying in depleted patches") does not distinguish:
 
     sees="reward"    the animal sees what the last harvest paid, and expects the next rewards from that by its belief
     sees="count"     the animal expects rewards from the kind of patch and the number of its harvests, by its belief
 
-    average="believed"    the rate ρ at which it could do elsewhere follows from the same belief
+    average="believed"    the rate ρ that it expects elsewhere follows from the same belief
     average="true"        it knows the true best rate, and is wrong only about the patch where it is
 
-Two exponentials, ω e^(−qt) + (1 − ω) e^(−st), are described by what they do to the next harvest, at the time h. There
-the discount is D = ω e^(−qh) + (1 − ω) e^(−sh), `weight` is the share w = ω e^(−qh) / D of the fast system in it, and
-`slope` is per unit of the next reward, so that values are divided by D. As q grows, w and the slope stay where they
-are, and the model becomes that of quasi-hyperbolic discounting: `faster` = q − s then has no upper end, and it is not
-identified. With ω and the slope as they are in the formula, both would run away with q, 1 − ω and 1 / slope as e^(−qh).
+The parameters of two exponentials, ω e^(−qt) + (1 − ω) e^(−st), refer to the next harvest, at the time h. There the
+discount is D = ω e^(−qh) + (1 − ω) e^(−sh), `weight` is the share w = ω e^(−qh) / D of the fast system in it, and
+`slope` is per unit of the next reward, so that values are divided by D. As q grows, w and the slope stay constant, and
+the model becomes that of quasi-hyperbolic discounting: the interval of `faster` = q − s then has no upper end, and
+`faster` is not identified. If ω and the slope of the formula were the parameters, 1 − ω and 1 / slope would fall as
+e^(−qh) while q grows.
 """
 
 import abc
@@ -46,7 +47,7 @@ DISCOUNTS: dict[str, tuple[str, ...]] = {
 }
 """The parameters of each way to discount. `faster` is how much faster than `slow` the fast system discounts."""
 STEEPEST = 200.0
-"""A rate above this number per harvest is the same to a planner as this one: it counts only the next harvest."""
+"""Rates above this number per harvest are set to it: a planner with such a rate counts only the next harvest."""
 
 
 class Belief(abc.ABC):
@@ -100,8 +101,8 @@ class CurveBelief(Belief):
 class Planner(Model):
     """An animal that weighs leaving against staying by their exact values, with noise.
 
-    The log-odds of leaving are slope · (what leaving is worth more than staying − bias). `ahead` is how many harvests
-    of one patch the animal looks ahead.
+    The log-odds of leaving are slope · (value of leaving − value of staying − bias). `ahead` is how many harvests of
+    one patch the animal looks ahead.
     """
 
     discount: Discounting = "none"
@@ -120,7 +121,7 @@ class Planner(Model):
 
     @property
     def kinks(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """Whether the planned numbers of harvests change with a parameter: always, but for the slope and the bias."""
+        """Whether a parameter changes the planned numbers of harvests: all do, except the slope and the bias."""
         return self.discount != "none" or self.belief is not None
 
     @property
@@ -139,7 +140,7 @@ class Planner(Model):
         return found + [stay_bias(task)] * self.bias
 
     def discounting(self, params: Params, harvest: Any) -> Discount:
-        """The discount with these parameters in a task whose harvests take this time."""
+        """The discount with these parameters, in a task whose harvests take the time `harvest`."""
         if self.discount == "exponential":
             return Exponential(params["rate"])
         if self.discount == "hyperbolic":
@@ -153,7 +154,7 @@ class Planner(Model):
         return Exponential(0.0)
 
     def _planners(self, params: Params, harvest: Any) -> tuple[Any, Any, Any]:
-        """The weights and the rates of the planners, and the weight of one that counts only the next harvest."""
+        """The weights and the rates of the planners, and the weight of the one that counts only the next harvest."""
         if self.discount == "two-exponential":
             # These are ω / D and (1 − ω) / D. For a fast system that is steep, 1 − ω itself would be rounded to 0.
             share, slow = params["weight"], params["slow"]
@@ -171,7 +172,7 @@ class Planner(Model):
         return -params["slope"] * (staying + params.get("bias", 0.0))
 
     def _next_reward(self, value: Any, decisions: Decisions) -> Any:
-        """What the animal expects of the next harvest."""
+        """The reward that the animal expects from the next harvest."""
         if self.belief is None:
             return decisions.next_reward
         if self.sees == "reward":
@@ -179,7 +180,7 @@ class Planner(Model):
         return self.belief.expected(value, decisions.first_reward, 1, decisions.harvests)
 
     def _staying(self, value: Any, rate: Any, decisions: Decisions, task: TaskArrays) -> Any:
-        """What staying is worth more than leaving at each decision, for a planner with one rate of discounting."""
+        """How much more staying is worth than leaving at each decision, for a planner with one rate of discounting."""
         believed = self._believed_task(value, task)
         curve = believed.curve if self.average == "believed" else task.curve
 

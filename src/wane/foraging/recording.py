@@ -35,7 +35,7 @@ class Recording:
     steps: pd.DataFrame
     """A trajectory table (`check_table`): episode, time, site, reward, and subject. An episode is a session."""
     visits: pd.DataFrame
-    """One row a visit: subject, session, patch, arrival, departure, duration, travel, harvests, reward, censored."""
+    """Rows are visits: subject, session, patch, arrival, departure, duration, travel, harvests, reward, censored."""
     step: float
     """The length of a step, in the unit of the times."""
     notes: tuple[str, ...]
@@ -51,9 +51,9 @@ class Recording:
     ) -> PatchVisits:
         """The visits for `fit`: a harvest of the task is one step, and `patches` is as in `from_stays`.
 
-        `kinds` says of which kind each patch is, `environments` which environment each session is; without them the
-        labels are taken for the kinds and for the environments, unless the task has only one. Raises ValueError if the
-        task's harvest does not take one step.
+        `kinds` maps each patch to its kind, and `environments` each session to its environment. Without them, the label
+        of a patch is its kind and the label of a session is its environment, unless the task has only one. Raises
+        ValueError if the task's harvest does not take one step, or if the task does not have a kind or environment.
         """
         if not np.isclose(float(task.harvest), self.step, rtol=1e-6):
             raise ValueError(
@@ -77,7 +77,7 @@ class Recording:
 
 
 def mapped_labels(labels: pd.Series, given: Mapping[Any, Any] | None, name: str) -> pd.Series:
-    """The kind or the environment of each label. Raises ValueError if one has none."""
+    """The kind or the environment of each label. Raises ValueError for a label without an entry."""
     if given is None:
         return labels
     for label in labels.unique().tolist():
@@ -90,7 +90,7 @@ def mapped_labels(labels: pd.Series, given: Mapping[Any, Any] | None, name: str)
 
 
 def join(recordings: Sequence[Recording]) -> Recording:
-    """Several recordings as one. Raises ValueError if their steps differ, or if two hold the same session."""
+    """Joins recordings into one. Raises ValueError if their steps differ, or if two hold the same session."""
     if not recordings:
         raise ValueError("there is no recording to join")
     lengths = {recording.step for recording in recordings}
@@ -126,13 +126,15 @@ def from_events(
 ) -> Recording:
     """A recording from the times of visits and of rewards.
 
-    - `visits`: one row a visit, with its patch, arrival and departure. A departure that is missing means that the
+    - `visits`: one row for each visit, with its patch, arrival and departure. A missing departure means that the
       session ended first; `end` is when the sessions ended (by default the latest time of each session).
-    - `rewards`: one row a reward, with its time, its `amount` (1 by default), and the same subject and session columns.
+    - `rewards`: one row for each reward, with its time, its `amount` (1 by default), and the same columns of subject
+      and session.
     - `step`: the length of the steps into which time is cut. At each step the animal is where it was in the middle of
       the step.
 
-    Times are numbers, or dates with times, which are counted in seconds. Raises ValueError with the row and the cure.
+    Times are numbers, or dates with times, which are counted in seconds. Raises ValueError for wrong entries; the
+    message names the row and the cure.
     """
     if not (np.isfinite(step) and step > 0):
         raise ValueError(f"step must be a number above 0, the length of a step, got {step}")
@@ -200,7 +202,7 @@ def _record(table: pd.DataFrame, prey: pd.DataFrame, step: float, end: float | N
 
 
 def _check_visits(group: pd.DataFrame, paid: pd.DataFrame, end: float | None, where: Where) -> float:
-    """When the session ends. Raises ValueError for visits that end before they begin, or that overlap."""
+    """Returns when the session ends. Raises ValueError for visits that end before they begin, or that overlap."""
     arrival, departure, row = (group[name].to_numpy() for name in ("arrival", "departure", "row"))
     for i in np.flatnonzero(departure <= arrival):
         raise ValueError(
@@ -252,7 +254,7 @@ def _cut(group: pd.DataFrame, paid: pd.DataFrame, step: float, last: float, key:
 def describe_visits(group: pd.DataFrame, paid: pd.DataFrame, step: float, key: Any) -> tuple[pd.DataFrame, list[str]]:
     """The visits of one session with their durations and rewards, and notes on what does not fit.
 
-    The key is the subject and the session, which is None for all sessions of one track together.
+    `key` is the subject and the session; the session is None if all sessions of a track are described together.
     """
     arrival, departure = group["arrival"].to_numpy(float), group["departure"].to_numpy(float)
     time, amount = paid["time"].to_numpy(float), paid["amount"].to_numpy(float)

@@ -2,7 +2,7 @@
 
 `simulate` lets a model make the visits of given data: the same patches in the same order, with leaving drawn at random.
 `recover` fits the model to many such animals: are the parameters found again, and do the intervals cover them as often
-as they say? Which models can be told apart is asked in `wane.foraging.telling_apart`.
+as they claim? `wane.foraging.telling_apart` finds which models can be told apart.
 """
 
 from collections.abc import Mapping
@@ -28,11 +28,11 @@ Harvests = Int[np.ndarray, "copies visits"]
 def simulate(
     model: Model, like: PatchVisits, params: Fit | Mapping[str, Real], *, copies: int = 1, seed: int = 0
 ) -> PatchVisits:
-    """Visits of simulated animals to the patches of `like`, each copy of an animal under a number of its own.
+    """Simulates visits to the patches of `like`. Each copy of an animal is a subject with a new number.
 
-    `params` are the parameters by name, or a fit, whose animals then have their own parameters. A visit that would go
-    on for more than twice the longest curve is cut there, and one that reaches its `limit` ends; both are censored.
-    The column `animal` says which animal of `like` was copied.
+    `params` are the parameters by name, or a fit, which gives each animal its own parameters. A visit that would go on
+    for more than twice the longest curve is cut there, and one that reaches its `limit` ends; both are censored. The
+    column `animal` says which animal of `like` was copied. Raises ValueError for fewer than one copy.
     """
     if copies < 1:
         raise ValueError(f"copies is 1 or more, got {copies}")
@@ -70,7 +70,7 @@ def _draw(
     copies: int,
     rng: np.random.Generator,
 ) -> Harvests:
-    """The number of harvests of each visit; one more than there are rewards for if the animal never leaves."""
+    """Draws the number of harvests of each visit; it exceeds the largest possible one if the animal never leaves."""
     table, task = own.table, own.task
     environment = pd.Categorical(table["environment"], categories=task.environments).codes.astype(np.int64)
     kind = pd.Categorical(table["kind"], categories=task.kinds).codes.astype(np.int64)
@@ -80,7 +80,7 @@ def _draw(
     if isinstance(model, LearningModel):
         decisions = _all_decisions(environment, kind, paid, task.away)
         return np.asarray(_play(model, params, decisions, jnp.asarray(chance), arrays))
-    # Visits to the same kind of patch with the same rewards have the same chances.
+    # Visits in the same environment, to the same kind of patch and with the same rewards have the same chances.
     seen = np.column_stack([environment, kind, paid])
     _, which, back = np.unique(seen, axis=0, return_index=True, return_inverse=True)
     decisions = _all_decisions(environment[which], kind[which], paid[which], task.away)
@@ -96,7 +96,7 @@ def _all_decisions(
     paid: Float[np.ndarray, "visits harvests"],
     away: Float[np.ndarray, " environments"],
 ) -> Decisions:
-    """All decisions that each visit could bring: (visits, harvests)."""
+    """All decisions that each visit could have: (visits, harvests)."""
     shape = len(paid), paid.shape[1] - 1
     n = np.broadcast_to(np.arange(1, shape[1] + 1), shape)
     arrays = (
@@ -145,8 +145,8 @@ class Recovery:
     def coverage(self) -> pd.DataFrame:
         """For each parameter: the share of intervals that cover the truth, its standard error, and the number of fits.
 
-        Fits in which a parameter is not identified have no interval. They are counted in `identified`, and they are
-        left out of `coverage`, which is missing where no fit has an interval.
+        A fit in which the parameter is not identified has no interval. `identified` is the share of fits with an
+        interval; the others are left out of `coverage`, which is missing where no fit has an interval.
         """
         rows = []
         for name, group in self.table.groupby("parameter", sort=False):

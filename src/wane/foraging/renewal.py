@@ -11,7 +11,7 @@ next harvest pays less than ρh. With discounting, too, one threshold serves all
 
     x_i = e^(−sh) r_i − ρ e^(−sτ) a(h)
 
-and what leaving after n harvests is worth more than staying is −S_n, where
+and leaving after n harvests is worth −S_n more than staying, where
 
     S_n = x_{n+1} + e^(−sh) max(0, S_{n+1})                                                                      (2)
 
@@ -82,6 +82,6 @@ def surplus_of_staying(
         now = surplus + factor * jnp.maximum(later, 0.0)
         return now, now
 
-    # Long after the end every harvest costs the price and pays nothing.
+    # After the end of the rewards, every harvest costs the price and pays nothing.
     last = -price * jnp.ones(x.shape[1:], x.dtype)
     return jnp.moveaxis(jax.lax.scan(back, last, x, reverse=True)[1], 0, -1)

@@ -23,8 +23,8 @@ Source = Any
 def read_table(source: Source, separator: str = ",", title: str = "") -> tuple[pd.DataFrame, Where]:
     """The source as a DataFrame with rows 0, 1, …, and a function that names a row of it in messages.
 
-    `title` says which table it is where there are several: "row 3 of the rewards". Raises ValueError if a file is no
-    table, and TypeError if the source is nothing that can be read.
+    `title` says which table it is where there are several: "row 3 of the rewards". Raises ValueError if a file is not a
+    table, and TypeError if a source of this type cannot be read.
     """
     if isinstance(source, str | Path):
         path = Path(source)
@@ -89,7 +89,7 @@ def _from_pynapple(source: Any, kind: str) -> pd.DataFrame:
 def pick(table: pd.DataFrame, names: Mapping[str, str | None], where: str = "the table") -> pd.DataFrame:
     """The named columns under the names that the package uses, and all others as they are.
 
-    A name that is None is left out. Raises ValueError if a column is not there; the message tells which there are.
+    A name that is None is left out. Raises ValueError if a column is missing; the message lists the existing columns.
     """
     wanted = {needed: given for needed, given in names.items() if given is not None}
     for needed, given in wanted.items():
@@ -140,7 +140,7 @@ def require_labels(values: pd.Series, where: Where, known: Sequence[Any] | None 
 
 
 def as_numbers(values: pd.Series, where: Where, what: str) -> Float[np.ndarray, " rows"]:
-    """The values as finite floats. Raises ValueError with the row of one that is not; `what` says what it should be."""
+    """The values as finite floats. Raises ValueError for any other value; `what` says what to give instead."""
     numbers = pd.to_numeric(values, errors="coerce").to_numpy(float)
     bad = ~np.isfinite(numbers)
     if bad.any():
@@ -152,14 +152,14 @@ def as_numbers(values: pd.Series, where: Where, what: str) -> Float[np.ndarray, 
 def as_seconds(values: pd.Series, where: Where) -> Float[np.ndarray, " rows"]:
     """Times as numbers: numbers as they are, date-times and time differences in seconds since the earliest.
 
-    Raises ValueError with the row of a time that cannot be read.
+    Raises ValueError for a time that cannot be read; the message names its row.
     """
     if pd.api.types.is_numeric_dtype(values):
         return as_numbers(values, where, "a time, a finite number")
     if pd.api.types.is_timedelta64_dtype(values) or pd.api.types.is_datetime64_any_dtype(values):
         moments = values
     else:
-        # If most entries are numbers, those that are none are the mistake; otherwise the entries are dates.
+        # If most entries are numbers, the other entries are mistakes; otherwise the entries are dates.
         if pd.to_numeric(values.dropna(), errors="coerce").notna().mean() > 0.5:
             return as_numbers(values, where, "a time, a finite number")
         moments = pd.to_datetime(values, errors="coerce", utc=True, format="mixed")

@@ -122,7 +122,7 @@ class Task:
 
     @property
     def away(self) -> Float[np.ndarray, " environments"]:
-        """The time between two harvests of different patches, in excess of the harvest itself."""
+        """The time from leaving a patch to the first harvest of the next one: travel and handling."""
         return np.array([*self.travel.values()], float) + float(self.handling)
 
     @property

@@ -1,15 +1,15 @@
 """Which models can be told apart with data like these.
 
 `confusion` simulates animals from every model and fits all models to each of them: is the right one chosen? The answer
-depends on the animal. A discounter whose discounting is weak behaves like an animal without it, and no data of this
-size can tell. So it is computed which models differ in data like those of each animal, before the choices are counted.
+depends on the animal. An animal whose discounting is weak behaves like one without discounting, and data of this size
+cannot tell them apart. So before choices are counted, we find which models differ in data like those of each animal.
 With d = BIC_j − BIC_i in data that model i made,
 
     i is told apart from j   if   mean of d  ≥  2 · standard deviation of d from one data set to the next.
 
-If d were normal, i would then be preferred to j in 98 % of such data sets. The first half of the copies of each animal
-measures the mean, and the standard deviation for all animals together. The second half is counted in the matrix of
-choices, so that no choice is sorted by its own score.
+If d were normal, i would then be preferred to j in 98 % of such data sets. From the first half of the copies, the mean
+is measured for each animal, and the standard deviation for all animals together. Only the second half is counted in the
+matrix of choices, so that no choice is classified by its own score.
 """
 
 from collections.abc import Mapping, Sequence
@@ -47,7 +47,7 @@ class Confusion:
         """One row for each true model, animal and other model: difference, sd, told_apart.
 
         `difference` is the score of the other model minus that of the true one, averaged over the first half of the
-        copies. `sd` is its standard deviation between copies of one animal, from all animals.
+        copies. `sd` is its standard deviation between copies of one animal, pooled over all animals.
         """
         rows = self.scores[self.scores["copy"] < self._half()]
         own = rows.melt(KEYS, self.models, "other", "score")

@@ -1,6 +1,6 @@
 """Tracks: positions of an animal, read on a regular clock and turned into stays in patches.
 
-Cameras and GPS tags do not tick regularly, and they lose the animal now and then. `from_track` reads the track at
+Cameras and GPS tags do not sample regularly, and they lose the animal now and then. `from_track` reads the track at
 regular times t₀, t₀ + step, …, each from the nearest sample. A time without a sample within `tolerance` steps is a
 drop-out. Short drop-outs are filled in with the patch where the animal was last seen; a long one cuts the session in
 two. The notes of the recording say how often either happened.
@@ -50,7 +50,7 @@ class Clock(NamedTuple):
     missing: Bool[np.ndarray, " steps"]
     """Whether no sample is near enough."""
     farthest: float
-    """The largest distance of a time from its sample, in steps, drop-outs left out."""
+    """The largest distance of a time from its sample, in steps, without drop-outs."""
 
 
 def from_track(
@@ -69,21 +69,21 @@ def from_track(
     session: Any = 1,
     separator: str = ",",
 ) -> Recording:
-    """A recording from positions of one animal in one session.
+    """Makes a recording from the positions of one animal in one session.
 
     - `times`, `x`, `y`: arrays of equal length. `times` may instead be a table, a pynapple `TsdFrame` or the path of a
-      CSV file; then `x`, `y` and `time` are the names of its columns. Dates with times are counted in seconds.
-      Positions that are missing are drop-outs.
+      CSV file; then `x`, `y` and `time` are the names of its columns. Dates with times are counted in seconds. Missing
+      positions are drop-outs.
     - `patches`: a `Circle` or the corners of a polygon for each patch, or a function of the arrays x and y that returns
       labels, None where there is no patch.
-    - `rewards`: times of rewards, or a table with columns time and (if they differ) amount. Times are numbers as those
-      of the track (seconds since its first sample if those are dates), or dates.
-    - `step`: the length of a step; by default the median distance of the samples.
+    - `rewards`: times of rewards, or a table with a column time and, if amounts differ, a column amount. Times are
+      numbers on the same clock as the track (seconds since its first sample if the track has dates), or dates.
+    - `step`: the length of a step; by default the median time between samples.
     - `tolerance`: how far a sample may be from the time that is read from it, in steps.
-    - `fill`: drop-outs of at most so many steps are filled in; at longer ones the session is cut.
-    - `shortest`: absences from a patch, and then stays, of fewer steps are taken as errors of the tracking.
+    - `fill`: drop-outs of up to this number of steps are filled in; longer ones cut the session.
+    - `shortest`: absences from a patch, and then stays, of fewer steps than this are taken as errors of the tracking.
 
-    Raises ValueError with the sample and the cure.
+    Raises ValueError for wrong entries; the message names the sample and the cure.
     """
     for name, given in (("subject", subject), ("session", session)):
         if given is None or given != given:  # NaN is the only value that differs from itself.
@@ -109,7 +109,7 @@ def from_track(
 def _read_samples(
     times: Source, x: ArrayLike | str, y: ArrayLike | str, time: str, separator: str
 ) -> tuple[pd.DataFrame, Samples, Where]:
-    """The track with columns time, x and y, its times as numbers, and how to name a sample.
+    """The track with columns time, x and y, its times as numbers, and a function that names a sample in messages.
 
     Raises ValueError unless times grow.
     """
@@ -138,7 +138,7 @@ def _read_samples(
 
 
 def _read_positions(table: pd.DataFrame, where: Where) -> Float[np.ndarray, "2 samples"]:
-    """x and y of every sample, NaN where they are missing. Raises ValueError for anything else that is no number."""
+    """x and y of every sample, NaN where they are missing. Raises ValueError for other entries that are not numbers."""
     place = np.stack([pd.to_numeric(table[name], errors="coerce").to_numpy(float) for name in ("x", "y")])
     for name, column in zip(("x", "y"), place, strict=True):
         strange = ~np.isfinite(column) & ~table[name].isna().to_numpy()
@@ -205,7 +205,7 @@ def _label(place: Float[np.ndarray, "2 samples"], patches: Regions, where: Where
 
 
 def _contains(label: Any, region: Region, x: Samples, y: Samples) -> Bool[np.ndarray, " samples"]:
-    """Whether each position lies in a region. A position that is missing lies in none."""
+    """Whether each position lies in a region. A missing position lies in no region."""
     if isinstance(region, Circle):
         if not (np.isfinite(region).all() and region.radius > 0):
             raise ValueError(f"patch {label!r} is {region}: give finite numbers, and a radius above 0")
@@ -222,7 +222,7 @@ def _contains(label: Any, region: Region, x: Samples, y: Samples) -> Bool[np.nda
 
 
 def _fill_in(site: Steps, clock: Clock, fill: int) -> tuple[Steps, Bool[np.ndarray, " steps"], list[str]]:
-    """The sites with short drop-outs filled in, which steps are kept, and what was done."""
+    """The sites with short drop-outs filled in, which steps are kept, and notes on both."""
     missing = clock.missing
     edges = np.flatnonzero(np.diff(np.concatenate([[False], missing, [False]]).astype(int)))
     begin, end = edges[::2], edges[1::2]
@@ -245,7 +245,7 @@ def _fill_in(site: Steps, clock: Clock, fill: int) -> tuple[Steps, Bool[np.ndarr
 
 
 def _smooth(site: Steps, shortest: int, kept: Bool[np.ndarray, " steps"]) -> tuple[Steps, list[str]]:
-    """The sites without absences, and then without stays, of fewer than `shortest` steps."""
+    """The sites without absences, and then without stays, of fewer than `shortest` steps, and a note on them."""
     if shortest < 1:
         return site, []
     absences = stays = 0
@@ -266,7 +266,7 @@ def _smooth(site: Steps, shortest: int, kept: Bool[np.ndarray, " steps"]) -> tup
 
 
 def _clock_notes(seconds: Samples, clock: Clock, length: float, tolerance: float) -> list[str]:
-    """What the regular clock did to the samples."""
+    """Notes on how the samples were read at regular times."""
     note = (
         f"{len(seconds)} samples were read at {len(clock.time)} steps of {length:g}; a step lies at most "
         f"{clock.farthest:.2f} steps from its sample (the tolerance is {tolerance:g})."
@@ -319,7 +319,7 @@ def _to_recording(
     """Steps and visits of a labelled track; `part` numbers the sessions into which it was cut."""
     step_of = np.searchsorted(time, paid["time"].to_numpy(), side="right") - 1
     reward = np.bincount(np.maximum(step_of, 0), paid["amount"], len(time)) if len(paid) else np.zeros(len(time))
-    # Few labels are made and then repeated, which is much faster than a label for every step.
+    # Each label is made once and then repeated, which is much faster than making one for every step.
     patch = pd.array([*labels, None])
     place = patch.take(np.where(site < 0, len(labels), site))
     steps = pd.DataFrame(

@@ -33,12 +33,12 @@ COLUMNS = ("episode", "time", "site", "reward")
 NOWHERE = -1
 """The site of a step that is at no site."""
 JITTER = 0.1
-"""How much a time step may differ from the usual one, as a fraction of it. Times with few digits do differ."""
+"""How much a time step may differ from the usual one, as a fraction of it. Times with few digits need this."""
 
 Columns = str | Sequence[str]
 """The name of a column, or several."""
 Values = AnyArray | Scalar | str | Sequence
-"""What NumPy can turn into an array: an array, one value, a list, a list of lists."""
+"""Anything that NumPy can turn into an array: an array, one value, a list, a list of lists."""
 Where = Callable[[int], str]
 """Names the i-th row in an error message."""
 
@@ -46,9 +46,9 @@ Where = Callable[[int], str]
 def read_csv(
     path: str | Path, columns: Mapping[str, str] | None = None, *, by: Columns = (), separator: str = ","
 ) -> pd.DataFrame:
-    """A trajectory table from a CSV file, checked.
+    """Reads a trajectory table from a CSV file, and checks it.
 
-    `columns` maps a needed column to its name in the file, where the two differ:
+    `columns` maps a needed column to its name in the file if the two differ:
     `columns={"site": "patch_id", "episode": "trial"}`. The file is read as text and numbers only; nothing in it can be
     executed. Raises ValueError if the file is not such a table.
     """
@@ -73,7 +73,7 @@ def _read_text(path: Path, how: Mapping[str, Any]) -> pd.DataFrame:
     """The file with every entry as text."""
     try:
         # The needed columns stay as they are written until `_checked` reads them: a patch may be called NA, and
-        # numbers are to be exact.
+        # numbers must be exact.
         table = pd.read_csv(path, dtype=str, keep_default_na=False, **how)
     except UnicodeDecodeError as error:
         raise ValueError(f"{path} is not UTF-8 text ({error.reason}): save it as CSV with encoding UTF-8") from error
@@ -90,7 +90,8 @@ def check_table(table: pd.DataFrame, *, by: Columns = ()) -> pd.DataFrame:
     """A tidy copy of a table: labels are whole numbers or text, and the rows of each episode follow each other.
 
     `site` is missing where the step is in no patch. Every function of `wane.foraging` that takes a table calls this, so
-    there is no need to call it before. Raises ValueError or TypeError with the row and the cure.
+    there is no need to call it first. Raises ValueError for wrong entries (the message names the row and the cure), and
+    TypeError if the table is not a DataFrame.
     """
     if not isinstance(table, pd.DataFrame):
         raise TypeError(f"a trajectory table is a pandas DataFrame, got {type(table).__name__}")
@@ -102,10 +103,10 @@ def table_from_rollout(
 ) -> pd.DataFrame:
     """A trajectory table from episodes in a world: `cells` (episodes, steps + 1) and `rewards` (episodes, steps).
 
-    The site of a row is its place in `world.sites`. Time counts as in the world's returns: a reward that is paid on
-    arrival comes at 1, 2, … with the cell that the agent enters, a reward that is paid on departure comes at 0, 1, …
-    with the cell that it leaves. `lengths` are the steps after which each episode ended, if some ended early. Further
-    `columns` are one value for all, or one for each episode:
+    The site of a row is its index in `world.sites`. Time counts as in the world's returns: a reward that is paid on
+    arrival comes at 1, 2, … with the cell that the agent enters; a reward that is paid on departure comes at 0, 1, …
+    with the cell that the agent leaves. `lengths` are the steps after which each episode ended, if some ended early.
+    Further `columns` hold one value for all episodes, or one for each:
     `table_from_rollout(world, cells, rewards, distance=4, seed=seeds)`.
     """
     places, paid = np.atleast_2d(np.asarray(cells)), np.atleast_2d(np.asarray(rewards, float))
@@ -136,7 +137,7 @@ def table_from_rollout(
 
 
 def site_numbers(world: World, cells: Int[np.ndarray, "*steps"]) -> Int[np.ndarray, "*steps"]:
-    """For each state number the place of its site in `world.sites`, −1 where the state is no site."""
+    """The index in `world.sites` of each state number, −1 where the state is not a site."""
     numbers = np.full(world.n_states, NOWHERE)
     numbers[world.sites] = np.arange(world.n_sites)
     return numbers[cells]
@@ -148,7 +149,7 @@ def group_columns(by: Columns) -> list[str]:
 
 
 def episode_numbers(table: pd.DataFrame, by: Columns) -> Int[np.ndarray, " rows"]:
-    """0, 1, … for the episodes of a checked table, row by row."""
+    """The number 0, 1, … of the episode of each row of a checked table."""
     return table.groupby([*group_columns(by), "episode"], sort=False).ngroup().to_numpy()
 
 
@@ -215,7 +216,7 @@ def _check_times(table: pd.DataFrame, number: Int[np.ndarray, " rows"], by: list
 
 
 def _numbers(values: pd.Series, where: Where, what: str) -> pd.Series:
-    """The values as finite floats. Raises ValueError with the row of one that is not; `what` says what it should be."""
+    """The values as finite floats. Raises ValueError for any other value; `what` says which number to give instead."""
     numbers = np.array([_float(value) for value in values] if values.dtype.kind not in "biuf" else values, float)
     bad = ~np.isfinite(numbers)
     if bad.any():
@@ -225,7 +226,7 @@ def _numbers(values: pd.Series, where: Where, what: str) -> pd.Series:
 
 
 def _float(value: Any) -> float:
-    """The value as a number, NaN if it is none."""
+    """The value as a float, NaN if it is not a number."""
     try:
         return float(value)
     except (TypeError, ValueError):
@@ -233,9 +234,10 @@ def _float(value: Any) -> float:
 
 
 def _labels(values: pd.Series, where: Where, nowhere: bool = False) -> pd.Series:
-    """The labels as whole numbers if all of them are, else as text.
+    """The labels as whole numbers if all of them are whole numbers, else as text.
 
-    Missing and empty ones become missing, and with `nowhere` also −1. Raises ValueError with the row of any other.
+    Empty labels become missing, and with `nowhere` so does −1. Raises ValueError for a label that is neither text nor a
+    whole number; the message names its row.
     """
     codes, found = pd.factorize(values if values.dtype.kind in "iu" else values.astype(object))
     blank = {"", NOWHERE, str(NOWHERE)} if nowhere else {""}
@@ -247,7 +249,7 @@ def _labels(values: pd.Series, where: Where, nowhere: bool = False) -> pd.Series
             i = int(np.argmax(codes == list(found).index(label)))
             raise ValueError(f"{values.name} is {label!r} in {where(i)}: give a label or a whole number")
     kept = dict(zip(known, whole if numbers else map(str, known), strict=True))
-    # Few labels are converted and then repeated, which is much faster than converting all rows.
+    # Each label is converted once and then repeated, which is much faster than converting all rows.
     labels = pd.array([*(kept.get(label) for label in found), None], dtype=cast(Any, "Int64" if numbers else "string"))
     return pd.Series(labels.take(np.where(codes < 0, len(found), codes)), values.index)
 

@@ -1,7 +1,7 @@
-"""Visits to patches, one row each: what the models of an animal are fitted to.
+"""Visits to patches, to which the models of an animal are fitted.
 
-`from_stays` makes them from a table with one row a visit. Whether a patch is fresh at every visit is a property of the
-task that no table shows, so it must be said:
+`from_stays` makes them from a table with one row for each visit. Whether a patch is fresh at every visit is a property
+of the task that no table shows, so it must be given:
 
     patches="fresh"          every visit finds a full patch, as in most laboratory tasks
     patches="session"        a patch that is visited again goes on where it stopped, until the session ends
@@ -36,10 +36,10 @@ class PatchVisits:
     """Visits to patches in the order in which they were made, and what every harvest of them pays."""
 
     table: pd.DataFrame
-    """One row a visit: subject, session, environment, kind, harvests, censored; further columns are kept."""
+    """One row for each visit: subject, session, environment, kind, harvests, censored; further columns are kept."""
     task: Task
     rewards: RewardTable
-    """What the first, second, … harvest of each visit pays, also those that were not made."""
+    """What the first, second, … harvest of each visit pays, including harvests that were not made."""
     fresh: bool
     """Whether every visit finds a fresh patch, so that the task can be solved."""
     notes: tuple[str, ...] = ()
@@ -64,7 +64,7 @@ class PatchVisits:
         return int((self.table["harvests"] - self.table["censored"]).sum())
 
     def where(self, rows: Bool[np.ndarray, " visits"] | pd.Series) -> "PatchVisits":
-        """Some of the visits: `data.where(data.table["subject"] == 3)`."""
+        """Returns some of the visits: `data.where(data.table["subject"] == 3)`."""
         chosen = np.asarray(rows, bool)
         return replace(self, table=self.table[chosen].reset_index(drop=True), rewards=self.rewards[chosen])
 
@@ -90,19 +90,20 @@ def from_stays(
     subjects: Sequence[Any] | None = None,
     separator: str = ",",
 ) -> PatchVisits:
-    """Visits from a table with one row a visit, in the order in which they were made.
+    """Reads visits from a table with one row for each visit, in the order in which they were made.
 
     - `source`: a pandas or polars DataFrame, a pynapple `IntervalSet` with metadata, or the path of a CSV file.
-    - `patches`: "fresh", "session" or a `Depletion`, see above. The last two need `patch`, the column that tells which
-      patch it is, and `session`, the column whose change makes all patches fresh again (by default it never changes).
+    - `patches`: "fresh", "session" or a `Depletion`, see `wane.foraging.visits`. The last two need `patch`, the column
+      that names the patch, and `session`, the column that names the session. All patches are fresh when a session
+      begins; by default there is one session.
     - `harvests`: the column with the number of harvests before leaving, 1 or more.
-    - `kind`, `environment`: the columns with labels of the task; None where the task has only one.
+    - `kind`, `environment`: the columns with labels of the task; None if the task has only one.
     - `subject`: the column that tells the animals apart, None if there is one animal.
-    - `censored`: a column that is true where a visit was ended by the experiment. Its last decision is not used.
+    - `censored`: a column that is true if the experiment ended the visit. The visit's last decision is then not used.
     - `limit`: a column with the number of harvests at which the experiment ends a visit; such visits are censored.
-    - `subjects`: the animals that must be there, and no others.
+    - `subjects`: the animals that the table must have, and no others.
 
-    Raises ValueError with the line of the file, or the row, and the cure.
+    Raises ValueError for wrong entries; the message names the line of the file, or the row, and the cure.
     """
     table, where = read_table(source, separator)
     names = dict(subject=subject, session=session, environment=environment, kind=kind, patch=patch)

@@ -170,7 +170,7 @@ def asymmetric(**settings: Any) -> World:
 
 
 def patches(distance: int = 4, **settings: Any) -> World:
-    """Makes a corridor with three equal rewards. The corridor is always the same; their distance is a setting."""
+    """Makes a corridor with three equal rewards, `distance` steps apart. The corridor always has the same length."""
     longest = 6
     if not 1 <= distance <= longest:
         raise ValueError(f"distance between patches is 1 to {longest}, got {distance}")
@@ -253,7 +253,7 @@ def register(name: str, factory: Callable[..., World]) -> None:
         raise ValueError(f"a world {name!r} is registered already: choose another name")
     _WORLDS[name] = factory
     if "gymnasium" in sys.modules:
-        # Without Gymnasium there is nothing to tell it: importing wane.worlds.gym later registers all worlds.
+        # If Gymnasium is not loaded yet, there is nothing to do: importing wane.worlds.gym later registers all worlds.
         from wane.worlds.gym import register_all
 
         register_all()

@@ -1,7 +1,7 @@
 """The checks of a world's settings: one function for each setting.
 
 Each function takes what a user gave, raises an error that names the culprit and the cure, and returns the setting in
-the one form that a `World` keeps. Values that JAX is tracing cannot be looked at, so they pass.
+the one form that a `World` keeps. Values that JAX is tracing cannot be inspected, so they are accepted.
 """
 
 from typing import Any, Literal
@@ -156,7 +156,7 @@ def check_action(action: Any, n_actions: int) -> int:
 
 
 def check_actions(actions: Any, copies: int, n_actions: int) -> Int[np.ndarray, " copies"]:
-    """Returns an action for each copy of a world. Raises ValueError for another number of them or an unknown one."""
+    """Returns an action for each copy of a world. Raises ValueError for a wrong number of actions or an unknown one."""
     given = np.asarray(actions)
     if given.shape != (copies,):
         raise ValueError(f"a batch of {copies} worlds takes {copies} actions, got shape {given.shape}")

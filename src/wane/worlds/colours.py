@@ -17,7 +17,7 @@ def site_colours(n: int) -> Float[Array, "n 3"]:
 
 
 def to_bytes(image: Float[Array, "..."]) -> UInt8[Array, "..."]:
-    """Rounds colours between 0 and 255."""
+    """Rounds colours to whole numbers from 0 to 255."""
     return jnp.clip(jnp.round(image), 0, 255).astype(jnp.uint8)
 
 

@@ -6,7 +6,7 @@
     >>> env.reset(seed=0)[0]["remaining"].shape
     (16,)
 
-`Depleting` wraps one environment and `DepletingVector` a vector of them; both pay the same. Four choices are theirs:
+`Depleting` wraps one environment and `DepletingVector` a vector of them; both pay the same. They have four settings:
 
 - `site(observation, action, info)` names the place that a reward comes from: anything hashable, or None for a reward
   that does not wear off. By default it is the new observation, where that is a single integer.
@@ -18,7 +18,7 @@
 - `remaining` adds to the observation what remains of each of `sites`, as a fraction of its reward: "dict" makes it a
   dictionary with "view" and "remaining", "flat" one vector of floats. By default the observation is unchanged.
 
-A step whose wearing part is 0 visits nothing. The memory of a site lasts for the episode.
+A step is no visit if the part of its reward that wears off is 0. The memory of a site lasts for the episode.
 """
 
 from collections.abc import Callable, Hashable, Sequence
@@ -47,7 +47,7 @@ Form = Literal["dict", "flat"] | None
 
 
 class _Rules:
-    """What wears off, where, how fast, and what is shown of it: the same for every copy of an environment."""
+    """The settings of a wrapper, which all copies of an environment share: what wears off, where, and how fast."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class _Rules:
         self.waits = type(depletion).wait is not Depletion.wait
 
     def _known_sites(self, site: Site | None, sites: Sequence[Hashable] | None) -> list[Hashable] | None:
-        """Returns the places in order, or None if they are not known. Raises ValueError where they must be."""
+        """Returns the sites in order, or None if they are not known. Raises ValueError if they must be known."""
         if sites is None and site is None and isinstance(self.view_space, spaces.Discrete):
             sites = range(int(self.view_space.start), int(self.view_space.start + self.view_space.n))
         if sites is None and self.remaining is not None:
@@ -101,7 +101,7 @@ class _Rules:
         return known
 
     def depletion_at(self, place: Hashable) -> Depletion:
-        """Returns the depletion of one site. Raises ValueError if it has no parameter for it."""
+        """Returns the depletion of one site. Raises ValueError if there is no parameter for the site."""
         if not self.depletion.per_site():
             return self.depletion
         if place not in self.numbers:
@@ -173,7 +173,7 @@ class _Memories:
         return reward - part + part * worth, place, worth
 
     def _memory(self, place: Hashable) -> Memory:
-        """Returns the memory of a site now. The steps that it has waited are made up for only when they matter."""
+        """Returns the present memory of a site. The steps that the site has waited are applied only here."""
         depletion = self.rules.depletion_at(place)
         memory, since = self._kept.get(place) or (depletion.initial(), 0)
         if self.rules.waits:
@@ -190,7 +190,7 @@ class _Memories:
 
 
 class Depleting(gymnasium.Wrapper, RecordConstructorArgs):
-    """An environment whose rewards wear off where they are collected. The module says what can be chosen.
+    """An environment whose rewards wear off where they are collected. `wane.worlds.depleting` explains the settings.
 
     `info` holds the "site" that was visited, if there was one, and the "worth" that its reward was multiplied by.
     """
@@ -245,7 +245,7 @@ class DepletingVector(VectorWrapper):
     """A vector of environments whose rewards wear off: each copy pays what `Depleting` would pay.
 
     `site` and `rewards` receive the observation, the action and the info of one copy. Copies may begin anew in the next
-    step or in the same one (Gymnasium's autoreset modes), or when they are told.
+    step or in the same one, or only when `reset` is called (Gymnasium's autoreset modes).
     """
 
     def __init__(
@@ -297,7 +297,7 @@ class DepletingVector(VectorWrapper):
         return self._show(observation), reward, terminated, truncated, info
 
     def _pay(self, i: int, step: tuple[Any, Any, Any, dict[str, Any]], info: dict[str, Any]) -> float:
-        """Returns what a step of copy i pays: its (reward, view, action, info). Writes site and worth into `info`."""
+        """Returns what a step (reward, view, action, info) of copy i pays. Writes site and worth into `info`."""
         reward, view, action, given = step
         own_info = _info_of_copy(given, i) if self._rules.needs_info else {}
         paid, place, worth = self._memories[i].pay(reward, view, action, own_info)

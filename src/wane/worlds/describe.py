@@ -33,7 +33,7 @@ from wane.worlds.observe import OBSERVATIONS
 from wane.worlds.world import World
 
 Description = dict[str, Any]
-"""A dictionary of None, text, numbers, lists of them and such dictionaries."""
+"""A dictionary whose values are None, text, numbers, lists of these, and dictionaries of the same form."""
 
 KINDS: dict[str, type[Depletion]] = {
     name: kind
@@ -83,7 +83,8 @@ def world_from_description(description: Any) -> World:
 def from_text(source: str | Path) -> World:
     """Returns the world of a description in JSON: text, or the file of a `Path`.
 
-    Raises ValueError as `world_from_description` does and for text that is not JSON, and DamagedFile for such a file.
+    Raises ValueError as `world_from_description` does and for text that is not JSON, and DamagedFile for a file that
+    is not JSON.
     """
     if isinstance(source, Path):
         return world_from_description(read_json(source))
@@ -157,7 +158,7 @@ def _sites_text(world: World, most: int = 8) -> str:
 
 
 def _plain(value: Any, name: str) -> Any:
-    """Returns a value as JSON has it: arrays as lists, NumPy's and JAX's numbers as Python's."""
+    """Returns a value in the form of JSON: arrays as lists, numbers of NumPy and JAX as Python numbers."""
     if is_traced(value):
         raise TypeError(f"{name} is not known while JAX traces: describe a world outside of jit, vmap and grad")
     if isinstance(value, np.ndarray | np.generic | jax.Array):
@@ -203,12 +204,12 @@ def _text(value: Any, name: str) -> str:
 
 
 def _list(value: Any, name: str) -> Any:
-    """Checks a number, or a list of such values."""
+    """Returns a number, or a nested list of numbers. Raises ValueError for anything else."""
     return [_list(entry, name) for entry in value] if isinstance(value, list) else _number(value, name)
 
 
 def _array(value: Any, name: str) -> Any:
-    """Reads a number, or an array: of integers if all entries are, else of floats."""
+    """Reads a number or an array. An array holds integers if all its entries are integers, else floats."""
     value = _list(value, name)
     if not isinstance(value, list):
         return value

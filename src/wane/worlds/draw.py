@@ -1,7 +1,7 @@
 """Draws maps: pictures with values, policies, walks and sites, and a row of a representation as a heat map.
 
-The functions return plain `Figure`s; they open no window and keep no state. Sites have the colours of Okabe and Ito in
-their order, values have viridis and time has plasma, all of which colour-blind readers can tell apart. Simulations do
+The functions return plain `Figure`s; they open no window and keep no state. Sites have the colours of Okabe and Ito,
+values use the colour map viridis and time uses plasma; colour-blind readers can tell all of them apart. Simulations do
 not load this module, nor matplotlib: `world.draw()`, the short way to a picture, imports it when it is called.
 
     >>> from wane.worlds import make
@@ -63,17 +63,17 @@ def still(
     title: str | None = None,
     ax: Axes | None = None,
 ) -> Figure:
-    """Draws a map with any of these on it, on a new figure or on `ax`. Returns the figure.
+    """Draws a map, with any of the following on it, on a new figure or on `ax`. Returns the figure.
 
     `world.draw(…)` is the short way: it knows the map, the sites and the rewards.
 
     - `values`: a number for each state, as colours between `limits`, with a bar called `label`. NaN stays white.
     - `policy`: an action for each state as an arrow (a dot for staying), or probabilities (states, actions) as arrows
       and dots that are larger and darker the likelier they are. An arrow at a site sticks out of its disc, and a ring
-      around the disc is for staying.
+      around the disc stands for staying.
     - `trajectory`: the states of a walk, coloured by time, from the hollow dot to the full one. The line keeps to the
       right where it comes back to a cell, and has rings that grow with the number of steps stayed.
-    - `sites`: rewarded states as discs with their `rewards`, or with what is `remaining`. Given both, the discs fade.
+    - `sites`: rewarded states as discs with their `rewards`, or with what is `remaining`. With both, the discs fade.
     - `start`: a state with a box around it.
     """
     check_map(map)
@@ -181,7 +181,7 @@ def _titled(ax: Axes, title: str | None) -> Figure:
 
 
 def _cell_points(ax: Axes, map: Map) -> float:
-    """Returns about how large a cell will be, in points."""
+    """Returns the approximate size of a cell, in points."""
     low, high = window(map)
     box, (width, height) = ax.get_position(), ax.figure.figure.get_size_inches()
     return 72 * float(min((box.height * height, box.width * width) / (high - low)))
@@ -260,7 +260,7 @@ def _draw_policy(
     state, action, chance = _choices(map, policy)
     way, centre, at_site = MOVES[action][:, ::-1], map.cells[state][:, ::-1], np.isin(state, sites)
     colours = [(*to_rgb(ink), 0.3 + 0.7 * p) for ink, p in zip(inks[state], chance, strict=True)]
-    # A sure arrow sits in the middle of its cell, others start there; those of a site stick out of its disc.
+    # An arrow of a certain action is centred in its cell, others start there; those of a site stick out of its disc.
     tail = np.where(at_site, 0.1, -0.33 if policy.ndim == 1 else 0.12)
     length = np.where(at_site, 0.25 + 0.15 * chance, 0.66 if policy.ndim == 1 else 0.36 * chance**0.5)
     move = np.flatnonzero(action < 4)

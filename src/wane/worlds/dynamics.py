@@ -1,7 +1,7 @@
 """What happens in one step of a world, as pure functions of arrays.
 
-A step looks up where the action leads, lets it slip if it must, and turns the agent the way it moved. All functions
-are written for one world; `vmap` makes batches of them.
+A step looks up where the action leads, lets it slip with some probability, and turns the agent the way it moved. All
+functions are written for one world; use `vmap` for batches.
 """
 
 from typing import NamedTuple
@@ -17,7 +17,7 @@ from wane.worlds.grid import Map
 
 
 class State(NamedTuple):
-    """All there is to know of a world in play."""
+    """The complete state of a world during an episode."""
 
     cell: Int[Array, "*batch"]
     """The state number of the agent's cell."""
@@ -30,7 +30,7 @@ class State(NamedTuple):
 
 
 class Tables(NamedTuple):
-    """What a step looks up. These are NumPy arrays, so that they can be kept while JAX traces."""
+    """The tables that a step looks up. They are NumPy arrays, so that they can be cached while JAX traces."""
 
     next_states: Int[np.ndarray, "states actions"]
     """The state that each action leads to when it does not slip."""
@@ -75,7 +75,7 @@ def move(
 def turn(
     cells: Int[np.ndarray, "states 2"], cell: Int[Array, ""], next_cell: Int[Array, ""], facing: Int[Array, ""]
 ) -> Int[Array, ""]:
-    """Returns the direction from the old cell to the new one; an agent that did not move looks where it looked."""
+    """Returns the direction from the old cell to the new one; an agent that did not move keeps its direction."""
     places = jnp.asarray(cells)
     down, right = places[next_cell] - places[cell]
     ways = jnp.array([down < 0, right > 0, down > 0, right < 0])

@@ -57,7 +57,7 @@ TAIL = 8
 
 @runtime_checkable
 class Recorded(Protocol):
-    """An episode that was played: what `World.film` needs to know of it."""
+    """A played episode, with the parts that `World.film` needs."""
 
     @property
     def cells(self) -> AnyArray:
@@ -86,19 +86,19 @@ class Film:
 
     map: Map
     states: Int[np.ndarray, " frames"]
-    """The state after each step, from the start on."""
+    """The state at the start and after each step."""
     sites: Int[np.ndarray, " sites"]
     rewards: Float[np.ndarray, " sites"]
     """The rewards of fresh sites."""
     remaining: Float[np.ndarray, "frames sites"]
-    """What remains of the rewards after each step."""
+    """What remains of the rewards at the start and after each step."""
     returns: Float[np.ndarray, " frames"]
     """The return up to each step."""
     title: str | None = None
     fps: Length = 6
     """The number of pictures in a second."""
     cell_pixels: int | None = None
-    """The size of a cell. None: the picture is up to about 700 pixels wide."""
+    """The size of a cell in pixels. With None, the picture is up to about 700 pixels wide."""
     views: UInt8[np.ndarray, "frames height width 3"] | None = None
     """What the agent sees after each step, shown beside the map."""
 
@@ -111,7 +111,7 @@ class Film:
             if self.views is None:
                 yield picture.quantize(palette=palette, dither=Image.Dither.NONE)
             else:
-                # Views have colours that no palette foresees, so each picture has its own.
+                # Views can have any colours, so each picture has its own palette.
                 yield _beside(picture, self.views[t]).quantize(256, dither=Image.Dither.NONE)
 
     def _write(self, file: Path | io.BytesIO) -> None:
@@ -178,9 +178,9 @@ def make_film(
 ) -> Film:
     """Returns the film of an episode of T steps. `world.film(episode)` is the short way.
 
-    `states` (T + 1,), `remaining` (T + 1, sites) and `returns` (T + 1,) are what holds after each step, from the start;
-    `rewards` are those of fresh sites. `views` (T + 1, height, width, 3) is what the agent sees (`views_along`). Raises
-    ValueError where their shapes do not agree.
+    `states` (T + 1,), `remaining` (T + 1, sites) and `returns` (T + 1,) have an entry for the start and one for each
+    step; `rewards` are those of fresh sites. `views` (T + 1, height, width, 3) is what the agent sees (`views_along`).
+    Raises ValueError if their shapes do not agree.
     """
     check_map(map)
     states, sites = check_states(map, states, "states"), check_states(map, sites, "sites")
@@ -203,9 +203,10 @@ def make_film(
 def views_along(
     world: World, states: Int[np.ndarray, " frames"], remaining: Float[np.ndarray, "frames sites"]
 ) -> UInt8[np.ndarray, "frames height width 3"]:
-    """Returns what an agent sees on its way, in a world whose observations are pictures.
+    """Returns what an agent sees along `states`, in a world whose observations are pictures.
 
     The agent looks the way it last moved, and up at first. `remaining` is what remains of the rewards at each moment.
+    Raises ValueError if the observations are not pictures.
     """
     facing, facings = jnp.zeros((), jnp.int32), []
     for before, now in pairwise([states[0], *states]):
@@ -223,7 +224,7 @@ def views_along(
 
 
 def _beside(picture: Image.Image, view: UInt8[np.ndarray, "height width 3"]) -> Image.Image:
-    """Returns a picture with the agent's view on its right, as large as it fits."""
+    """Returns a picture with the agent's view on its right, as large as fits."""
     side = picture.height - 2 * MARGIN
     seen = Image.fromarray(view).resize((round(side * view.shape[1] / view.shape[0]), side), Image.Resampling.NEAREST)
     both = Image.new("RGB", (picture.width + seen.width + MARGIN, picture.height), "white")
@@ -233,7 +234,7 @@ def _beside(picture: Image.Image, view: UInt8[np.ndarray, "height width 3"]) -> 
 
 
 def _palette(colours: list[str]) -> Image.Image:
-    """Returns a palette of white, and of shades from each colour towards it: for what fades, and for smooth edges."""
+    """Returns a palette of white and of shades between each colour and white, for fading sites and smooth edges."""
     # Pillow finds colours only to within a few levels, and would take a shade next to white for white. A free entry
     # of the palette lets it write what did not change as transparent, which halves the file.
     shades = [to_rgb(faded(c, f)) for c in colours for f in np.linspace(1, 0, 250 // len(colours), endpoint=False)]
@@ -296,7 +297,7 @@ class _Stage:
         age = len(states) - 1
         for a, b in pairwise(states):
             start, way = self._centre(a), self._centre(b) - self._centre(a)
-            # Cells that do not touch are a jump, such as a new start: no way that was walked.
+            # A step between cells that do not touch is a jump, such as a new start, and leaves no line.
             for part in np.linspace(0, 1, 8 + self.cell // 3) if abs(way).sum() < 1.5 * self.cell else ():
                 freshness = 1 - (age - part) / TAIL
                 shade = faded(INK, 0.08 + 0.42 * freshness)
@@ -311,7 +312,7 @@ class _Stage:
 
 
 class _Pen:
-    """Takes pixels of a picture, and draws on an image of twice its size."""
+    """Draws on an image of twice the size of a picture, at coordinates in pixels of the picture."""
 
     def __init__(self, image: Image.Image) -> None:
         self.pen = ImageDraw.Draw(image)
@@ -336,6 +337,6 @@ class _Pen:
 
 @cache
 def font(size: int) -> ImageFont.FreeTypeFont:
-    """The font of all films, in a size."""
+    """Returns the font of all films in a given size."""
     # The font that comes with matplotlib has λ and γ, and is the same on every machine.
     return ImageFont.truetype(Path(matplotlib.get_data_path(), "fonts", "ttf", "DejaVuSans.ttf"), size)

@@ -1,8 +1,8 @@
 """Worlds as Gymnasium environments, and any Gymnasium environment as one whose rewards wear off.
 
 Importing this module registers the catalogue with Gymnasium. `import wane` does so too if Gymnasium was imported
-before. Gymnasium loads no plug-ins by itself; a name in front of the id tells it to import this module, which works
-always:
+before. Gymnasium loads no plug-ins by itself, but the name of this module in front of the id makes it import the
+module, which always works:
 
     >>> env = gymnasium.make("wane.worlds.gym:wane/FourRooms-v0", slip=0.2)
     >>> env.observation_space
@@ -12,12 +12,12 @@ The settings are those of `wane.worlds.make`. `gymnasium.make_vec` makes many co
 An episode that reaches its horizon is truncated; one in which less than `threshold` remains of every reward is
 terminated.
 
-Unless told, environments show the state number only. They hide what remains of the rewards, so that a learner without
+By default, environments show only the state number. They hide what remains of the rewards, so that a learner without
 memory faces a partially observed world (docs/partial-observability.md). An observation with "+remaining" is a
 dictionary with "view" and "remaining"; with "+remaining+flat" it is one vector.
 
-The steps are those of `wane.worlds.simulate`, in NumPy. For Stable-Baselines3 there is `wane.worlds.sb3`. Any other
-Gymnasium environment can be made to diminish with `wane.worlds.depleting`.
+The steps are those of `wane.worlds.simulate`, in NumPy. `wane.worlds.sb3` is for Stable-Baselines3.
+`wane.worlds.depleting` makes the rewards of any other Gymnasium environment wear off.
 """
 
 from dataclasses import replace
@@ -52,8 +52,8 @@ class Environment(gymnasium.Env):
     """One world as a Gymnasium environment. The world is given as it is, or by its name with settings.
 
     The default observation is the state number, which hides what remains of the rewards, so that the environment is
-    partially observed. `observation="index+remaining"` shows it, as a dictionary, and "index+remaining+flat" as one
-    vector. `info["remaining"]` always tells it.
+    partially observed. With `observation="index+remaining"` the observation is a dictionary that also holds what
+    remains, and with "index+remaining+flat" it is one vector. `info["remaining"]` always holds what remains.
     """
 
     metadata: dict[str, Any] = {"render_modes": list(_RENDER_MODES), "render_fps": 6}  # noqa: RUF012  (Gymnasium's own)
@@ -175,7 +175,7 @@ class VectorEnvironment(VectorEnv):
 
 
 def one_seed(seed: Any, copies: int) -> int | None:
-    """Returns a seed for the one stream of random numbers that serves all copies; a list of seeds is one long seed."""
+    """Returns one seed for the random numbers of all copies; a list of seeds is combined into one."""
     if np.ndim(seed) and len(seed) != copies:
         raise ValueError(f"a batch of {copies} worlds takes one seed or {copies} seeds, got {len(seed)}")
     return None if seed is None else int(np.random.SeedSequence(np.atleast_1d(seed).tolist()).generate_state(1)[0])

@@ -39,16 +39,16 @@ from wane.worlds.top_down import TopDown
 Observation = Callable[[Any, Any, Any], Tree]
 """A function of the cell, the facing and the worth of each site. It returns what the agent sees."""
 REMAINING = "+remaining"
-"""The ending of an observation that also tells what remains of the rewards."""
+"""The ending of an observation that also holds what remains of the rewards."""
 FLAT = "+flat"
 """The ending of an observation that is one vector of floats. It comes last."""
 
 
 class Seen(NamedTuple):
-    """An observation that also tells what remains of the rewards."""
+    """An observation that also holds what remains of the rewards."""
 
     view: Tree
-    """What the observation without "+remaining" is."""
+    """The observation that the name without "+remaining" stands for."""
     remaining: Float[Array, "*batch sites"]
     """What a visit to each site would pay now."""
 
@@ -129,7 +129,7 @@ def _pixels(
     size: int | None = None,
     fading: bool = True,
 ) -> Pixels:
-    """Makes pictures of a size, which is counted in pixels: of the picture, or of a cell on a picture from above."""
+    """Makes a view in pictures. `size` is in pixels: of the picture, or of a cell if the picture is from above."""
     options: dict[str, Any] = {} if size is None else {size_name: size}
     return Pixels(view(map, sites, **options), fading)
 
@@ -140,13 +140,13 @@ class Form(NamedTuple):
     name: str
     """The view: a name in `OBSERVATIONS`."""
     remaining: bool
-    """Whether the observation tells what remains of the rewards."""
+    """Whether the observation holds what remains of the rewards."""
     flat: bool
     """Whether the observation is one vector."""
 
 
 def form_of(observation: Any) -> Form:
-    """Returns what an observation asks for by its endings. A function asks for neither."""
+    """Returns what the name of an observation asks for by its endings. A function has no endings."""
     if not isinstance(observation, str):
         return Form("", False, False)
     name = observation.removesuffix(FLAT)
@@ -171,9 +171,10 @@ _made: WeakKeyDictionary[Map, dict[tuple[str, tuple[int, ...]], Observation]] = 
 
 
 def make_observation(observation: Any, map: Map, sites: Int[np.ndarray, " sites"]) -> Observation:
-    """Returns the function of an observation that is given by its name, or the function that is given.
+    """Returns the function that makes an observation. The observation is a name, or already such a function.
 
-    The view of a name is made once for a map and its sites, because it can be large, and never while JAX traces.
+    The function of a name is made once for a map and its sites, because it can be large, and never while JAX traces.
+    Raises UnknownName for an unknown name, and TypeError if the observation is neither a name nor a function.
     """
     if callable(observation):
         return observation

@@ -1,7 +1,7 @@
-"""What the sites of a world in play remember and pay, in NumPy: for one world, or for a batch of copies of it.
+"""What the sites of a world remember and pay during an episode, in NumPy: for one world, or for a batch of copies.
 
 The reward of a site that only counts its visits is looked up in a table, which is made once. Any other depletion is
-asked at every step: with NumPy arrays if its functions return NumPy arrays for them, else through `jax.jit`.
+called at every step: with NumPy arrays if its functions return NumPy arrays for them, else through `jax.jit`.
 
 An index says which sites are visited in a step. It is `(site,)` for one world, and `(copies, sites)`, two arrays of the
 same length, for a batch.
@@ -19,7 +19,7 @@ from jaxtyping import Bool, Float, Int
 from wane.depletion import Depletion, Diminishing, Memory
 
 LONGEST_TABLE = 1024
-"""The number of visits whose worth is tabulated. Beyond it the depletion is asked."""
+"""The number of visits whose worth is tabulated. For more visits the depletion is called."""
 LARGEST_TABLE = 2**18
 """The number of entries that a table may have. With many sites it covers fewer visits."""
 Index = tuple[Any, ...]
@@ -73,7 +73,7 @@ class Counted:
             return
         visits = self.memory[index] + 1
         self.memory[index] = visits
-        # No site has more visits than there were steps. Only where that is too many for the table are visits compared.
+        # No site has more visits than there were steps, so visits are compared only once the table may be too short.
         self._most_visits += 1
         if self._most_visits >= len(self._table):
             self._most_visits = int(self.memory.max())
@@ -83,7 +83,7 @@ class Counted:
             self.remaining[index] = (self._rewards * self.worth())[index]
 
     def worth(self, visits: Int[np.ndarray, "*any sites"] | None = None) -> Float[np.ndarray, "*any sites"]:
-        """Returns what remains of each site as a fraction, after the visits so far or after so many."""
+        """Returns what remains of each site as a fraction, after the visits so far or after the given `visits`."""
         visits = self.memory if visits is None else visits
         return np.broadcast_to(np.asarray(self._worth(visits), float), visits.shape)
 
@@ -141,7 +141,7 @@ def _with_numpy(depletion: Depletion) -> Depletion:
 
 
 def _numpy_functions(depletion: Depletion, memory: Memory) -> tuple[Callable[..., Any], ...]:
-    """Returns `worth`, `visit` and `wait` as functions of NumPy arrays, which are compiled if they are JAX's only."""
+    """Returns `worth`, `visit` and `wait` as functions of NumPy arrays. Those that need JAX are compiled."""
     functions = depletion.worth, depletion.visit, depletion.wait
     try:
         results = [function(memory) for function in functions]

@@ -11,9 +11,9 @@ f / d pixels, and the floor in row y is at depth ½ / y.
 
 The paper asks for 128 × 128 pixels, about 60° and rooms that can be told apart; the drawing is ours. Walls and floor
 take their hue from where they are, and the sky is warm in the east (right on the map). A site is a ball in a colour
-that colour-blind readers can tell apart; it is as opaque as the fraction that remains of its reward.
+that colour-blind readers can tell apart; its opacity is the fraction of its reward that remains.
 
-A map has only 4 × states views. Each is cast once, when the object is made; a frame is then a look-up and a blend.
+A map has only 4 × states views. Each is drawn once, when the object is made; a frame is then a look-up and a blend.
 
     >>> from wane.worlds.catalog import four_rooms
     >>> world = four_rooms()
@@ -43,7 +43,7 @@ SHADOW_RADIUS = 1.3 * BALL_RADIUS
 SKY, WALL, FLOOR = 0, 1, 2
 _LIGHT = np.array([0.48, -0.36, 0.8], np.float32)
 """The direction that the light on the balls comes from: right of the camera, behind it and above it."""
-# From the centre of a cell many rays end exactly on an edge: this number decides for them, not the rounding.
+# From the centre of a cell many rays end exactly on an edge. This offset decides on which side, instead of rounding.
 _NUDGE = 1e-4
 _VIEWS_AT_A_TIME = 16
 
@@ -91,7 +91,7 @@ class Surface(NamedTuple):
 def ray_cast(
     free: Bool[Array, "rows columns"], origin: Float[Array, "2"], directions: Float[Array, "n 2"]
 ) -> tuple[Float[Array, " n"], Int[Array, " n"]]:
-    """Returns how far rays go before a wall, in units of their direction, and the axis across the face that they meet.
+    """Returns how far rays go before a wall, in units of their direction, and the axis normal to the face they meet.
 
     The result is exact: a ray can only be stopped on a grid line, so all lines are tried, and the first one with a wall
     behind it counts. Cells off the map are walls. A ray into the very corner of a wall is stopped by it.
@@ -113,7 +113,7 @@ def _first_stop(
     depth = (lines - origin[axis]) / along
     solid = solid if axis == 0 else solid.T
     behind = _padded(jnp.where(along > 0, lines, lines - 1), solid.shape[0])
-    # A hair to either side, so that no ray slips through a corner, or between two walls that touch there.
+    # Both sides of the ray are tested, so that none slips through a corner, or between two walls that touch there.
     side = origin[1 - axis] + depth * across
     hit = solid[behind, _padded(side - 1e-5, solid.shape[1])] | solid[behind, _padded(side + 1e-5, solid.shape[1])]
     return jnp.where(hit, depth, jnp.inf).min(1)
@@ -361,6 +361,6 @@ def _in_chunks(draw: Callable[..., Array], scene: Scene, *indices: Int[np.ndarra
     return np.concatenate([np.asarray(draw(scene, *chunk)) for chunk in chunks])[:n]
 
 
-# These are kept, so that the next scene of the same shape need not be compiled again.
+# These are made once, so that the next scene of the same shape need not be compiled again.
 _backgrounds = eqx.filter_jit(jax.vmap(background, in_axes=(None, 0, 0)))
 _layers = eqx.filter_jit(jax.vmap(layer, in_axes=(None, 0, 0, 0)))

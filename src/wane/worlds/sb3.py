@@ -7,7 +7,7 @@
 
 A copy whose episode ends begins anew in the same step. `infos` of such a copy hold the last observation of the old
 episode ("terminal_observation") and whether it was cut off ("TimeLimit.truncated"); all other `infos` are empty. Wrap
-it in Stable-Baselines3's `VecMonitor` to log the returns of episodes.
+a `VecWorld` in Stable-Baselines3's `VecMonitor` to log the returns of episodes.
 """
 
 from collections.abc import Iterable, Sequence
@@ -100,7 +100,7 @@ class VecWorld(VecEnv):
 def make_infos(
     done: Bool[np.ndarray, " copies"], truncated: Bool[np.ndarray, " copies"], final: Any
 ) -> list[dict[str, Any]]:
-    """Returns a dictionary for each copy. Only those of copies that are done hold anything.
+    """Returns a dictionary for each copy. Only the dictionaries of copies that are done have entries.
 
     `final` is the last observation of each old episode: a batch, of which only the copies that are done count.
     """

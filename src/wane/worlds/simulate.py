@@ -1,9 +1,9 @@
-"""Worlds in play, in NumPy: what the Gymnasium environments and the Stable-Baselines3 adapter step.
+"""Steps worlds in NumPy, for the Gymnasium environments and the Stable-Baselines3 adapter.
 
-A `World` steps inside of programs that JAX compiles. A step that is called from Python costs JAX several hundred times
-as much as what happens in it, so here is the same step on the same tables: `Single` in Python's own numbers, for one
-world, and `Batch` in NumPy arrays, for many copies. Tests hold both to the compiled step for every world, depletion,
-slip and observation. Only pictures, and observations that are functions of the user's, are made by compiled programs.
+A `World` steps inside of programs that JAX compiles. Calling such a step from Python costs several hundred times as
+much as the step itself, so this module takes the same step on the same tables without JAX: `Single` in Python numbers,
+for one world, and `Batch` in NumPy arrays, for many copies. Tests compare both with the compiled step for every world,
+depletion, slip and observation. Only pictures and the user's own observation functions run as compiled programs.
 
 Random numbers are given as uniform draws, which mean the same as in `World`: the first decides whether the action
 slips, the second where to.
@@ -38,7 +38,7 @@ class _Simulation:
         self._rows = tuple(np.arange(n) for n in copies)
         self._view = Jitted(world.view, batched=bool(copies))
         self._kind = OneHot if self._form.flat and isinstance(world.view, Index) else type(world.view)
-        # The map without the agent, where that is what is seen.
+        # The map without the agent, for symbolic observations.
         self._background = np.asarray(world.view.background if isinstance(world.view, Symbolic) else 0)
 
     cell: Any
@@ -55,13 +55,13 @@ class _Simulation:
 
     @property
     def state(self) -> State:
-        """The state, from which `World.step` could go on."""
+        """The state, from which `World.step` can continue."""
         memory = jax.tree_util.tree_map(np.array, self.sites.memory)
         cell, facing, time = (np.array(part, np.int32) for part in (self.cell, self.facing, self.time))
         return State(cell, facing, memory, time)  # pyright: ignore[reportArgumentType]
 
     def observe(self) -> Any:
-        """Returns what is seen: a number, an array, or a dictionary in place of a `Seen`. Nothing in it is shared."""
+        """Returns what is seen: a number, an array, or a dictionary in place of a `Seen`. Arrays are copies."""
         seen = self._see()
         if self._form.flat:
             seen = np.asarray(seen).reshape(*self._copies, -1)
@@ -207,8 +207,8 @@ class Batch(_Simulation):
     ) -> tuple[Any, Float[np.ndarray, " copies"], Bool[np.ndarray, " copies"], Bool[np.ndarray, " copies"], Any | None]:
         """Takes one step in every copy, and begins a new episode at once where that step ended one.
 
-        Returns the observation, the reward, terminated, truncated and the last observation of the old episodes: that of
-        all copies, of which only those that ended count, or None if no episode ended.
+        Returns the observation, the reward, terminated, truncated and the last observation of the old episodes. The
+        last observation has a row for every copy, but only rows of episodes that ended count; it is None if none ended.
         """
         reward, terminated, truncated, _ = self.step(actions, self.draw(rng))
         done = terminated | truncated

@@ -73,8 +73,8 @@ class World:
     that a λ or the rewards can be traced.
 
     The settings have four jobs. The map says where the agent can be. The task says what the agent earns, and at what
-    cost. The rules of an episode say how it begins, moves, shows itself and ends. The policies come along for whoever
-    wants to compare with them.
+    cost. The rules of an episode say how it begins, how the agent moves, what it sees and how the episode ends. The
+    policies are there for comparisons.
     """
 
     # The map.
@@ -202,7 +202,7 @@ class World:
     # Only what cannot be traced is cached: tables of the map are NumPy arrays, whatever JAX is doing meanwhile.
     @cached_property
     def tables(self) -> Tables:
-        """What a step looks up."""
+        """The tables that a step looks up."""
         return make_tables(self.map, self.sites, self.n_actions)
 
     @cached_property
@@ -213,7 +213,7 @@ class World:
 
     @property
     def action_costs(self) -> Float[AnyArray, "states actions"]:
-        """What each action is expected to cost because of the walls. An action that slips does not bump."""
+        """The expected cost of each action because of the walls. An action that slips does not bump."""
         return self.wall_penalty * (1 - self.slip) * self.tables.bumps
 
     def remaining(self, state: State) -> Float[Array, " sites"]:
@@ -276,11 +276,11 @@ class World:
         return self.auto_step_drawn(self.draw_numbers(key), state, action)
 
     def draw_numbers(self, key: Array) -> Float[Array, "3"]:
-        """The random numbers of one `auto_step`. Drawing those of many steps at once is faster."""
+        """Draws the random numbers of one `auto_step`. Drawing the numbers of many steps at once is faster."""
         return jax.random.uniform(key, (3,))
 
     def auto_step_drawn(self, draws: Float[Array, "3"], state: State, action: Integer) -> StepResult:
-        """`auto_step`, given its random numbers."""
+        """Does what `auto_step` does, with given random numbers."""
         final, state, reward, terminated, truncated, info = self._step(draws[1:], state, action)
         observation, state = select(terminated | truncated, self._reset(draws[0]), (final, state))
         info = info | {"final_observation": final, "final_remaining": info["remaining"]}
@@ -289,7 +289,7 @@ class World:
     def values(self, policy: Any) -> Float[np.ndarray, " states"]:
         """Returns the exact expected return of a policy from every state.
 
-        The horizon and the threshold do not count: episodes are taken as endless.
+        The horizon and the threshold are ignored: episodes are taken as endless.
         """
         kernel = self.mdp.under(policy)
         arrives = self.timing == "arrival"
@@ -310,8 +310,8 @@ class World:
     ) -> Optimum:
         """Returns the best values and the best policy over states and what the sites remember (see `wane.optimum`).
 
-        They are those of episodes up to the world's horizon, or of endless ones where it has none; the threshold does
-        not count. With `believed` they are those of a world that depletes in another way.
+        They hold for episodes up to the world's horizon, or for endless ones if it has none; the threshold is ignored.
+        With `believed` they hold for a world that depletes in that way instead.
         """
         return optimum(
             self.mdp,

@@ -16,13 +16,13 @@ from wane.worlds.draw import INK
 from wane.worlds.film import font
 
 MOST = 100
-"""Pictures of a film. Of longer episodes, some moments are left out."""
+"""The largest number of pictures in a film. Films of longer episodes leave out some moments."""
 
 
 def write_film(task: Task, episode: Any, path: Path, title: str | None = None) -> Path:
-    """Draws what `episode.states` holds, with the sum of `episode.rewards` above it. Returns the path.
+    """Draws `episode.states`, with the sum of `episode.rewards` so far above each picture. Returns the path.
 
-    If the episode has `times`, these are the times of its states; else there is a state for every step.
+    If the episode has `times`, these are the times of its states; otherwise it has a state for every step.
     """
     steps = int(np.sum(np.asarray(episode.live) > 0))
     moments = np.unique(np.linspace(0, steps, min(steps + 1, MOST)).astype(int))

@@ -1,13 +1,13 @@
 """Gymnasium's HalfCheetah-v5 and Hopper-v5 in batches.
 
-The paper used version 2 of both, which no longer exists: it needed a MuJoCo of before 2021. Since then
+The paper used version 2 of both, which no longer exists: it needed a version of MuJoCo from before 2021. Since then
 
 - version 4 replaced the old bindings by MuJoCo's own, and version 5 asks for MuJoCo 2.3.3 or later, so the simulated
   physics are those of a newer engine;
 - in version 5 of Hopper, the reward of 1 for being healthy is paid only if the hopper *is* healthy; before, the last
   step of an episode was paid too. HalfCheetah's reward did not change.
 
-Rewards, ends, observations and beginnings are those of version 5 (tested step by step).
+Rewards, terminations, observations and initial states are those of version 5 (tested step by step).
 """
 
 from pathlib import Path
@@ -33,9 +33,9 @@ class Runner(RolloutBatch):
 
     file: str
     cost: float
-    """What the squares of the actions cost."""
+    """The factor of the squared actions in the cost."""
     noise: float
-    """How far an episode begins from the model's initial state."""
+    """The size of the noise in the initial state of an episode."""
 
     @classmethod
     def model(cls) -> Any:
@@ -43,7 +43,7 @@ class Runner(RolloutBatch):
         return model_from(ASSETS / cls.file)
 
     def _run(self, actions: Float[np.ndarray, "copies actions"]) -> Float[np.ndarray, " copies"]:
-        """Moves all copies. Returns their forward speeds less what the actions cost."""
+        """Moves all copies. Returns their forward speeds minus the cost of the actions."""
         before = self.positions[:, 0].copy()
         self._simulate(actions)
         speed = (self.positions[:, 0] - before) / self.seconds

@@ -1,8 +1,9 @@
-"""Gymnasium's Pendulum-v1 in batches: a rod that is to be swung up with a weak motor and kept upright.
+"""Gymnasium's Pendulum-v1 in batches: a weak motor must swing up a rod and keep it upright.
 
     θ̈ = 15 sin θ + 3 u,  |u| ≤ 2,  |θ̇| ≤ 8,  r = −(θ² + 0.1 θ̇² + 0.001 u²),  0.05 s a step
 
-θ = 0 is upright. Observations, rewards and beginnings are Gymnasium's, bit for bit (tested). It needs no extra package.
+θ = 0 is upright. Observations, rewards and initial states equal Gymnasium's bit for bit (tested). No extra package is
+needed.
 """
 
 from collections.abc import Iterable, Mapping
@@ -28,7 +29,7 @@ class Pendulum(Batch):
 
     @property
     def states(self) -> Float[np.ndarray, "copies 2"]:
-        """(θ, θ̇)."""
+        """The angle and the angular velocity (θ, θ̇) of every copy."""
         return self._state.copy()
 
     def _prepare(self) -> None:
@@ -65,7 +66,7 @@ class Pendulum(Batch):
     def pictures(
         cls, task: Task, states: Float[np.ndarray, "moments numbers"]
     ) -> Iterable[UInt8[np.ndarray, "height width 3"]]:
-        """The rod, drawn with Pillow. Raises MissingExtra if that is not installed."""
+        """Draws the rod with Pillow. Raises MissingExtra if Pillow is not installed."""
         require("plots", "the picture of a task")
         from PIL import Image, ImageDraw
 

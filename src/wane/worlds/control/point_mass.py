@@ -1,12 +1,12 @@
 """A point mass that collects from three sites on a plane. Their rewards may wear off.
 
 A force of up to 1 in each direction moves the mass, with damping, between walls at ±1. After a step, a site at the
-distance d pays exp(−(d / 0.4)²) of what remains of its reward. A step that ends within 0.25 of a site is a visit: the
-site's reward then wears off by the task's depletion (one visit a step, so a geometric λ = 0.9 means that a stay of 10
-steps uses up two thirds). Without a depletion nothing wears off. Observations are positions and velocities. If the task
-says so (`told`), they also hold what remains of each site as a fraction of its reward.
+distance d pays exp(−(d / 0.4)²) times what remains of its reward. A step that ends within 0.25 of a site is a visit:
+the site's reward then wears off by the task's depletion (each step is one visit, so a geometric λ = 0.9 means that a
+stay of 10 steps uses up two thirds). Without a depletion nothing wears off. Observations are positions and velocities.
+With the task's setting `told`, they also hold what remains of each site as a fraction of its reward.
 
-The best stationary behaviour goes to the best site and stays. With a depletion it is a tour.
+Without a depletion it is best to go to the best site and stay. With a depletion it is best to tour the sites.
 """
 
 from collections.abc import Iterable, Mapping
@@ -113,7 +113,7 @@ class PointMass(RolloutBatch):
     def pictures(
         cls, task: Task, states: Float[np.ndarray, "moments numbers"]
     ) -> Iterable[UInt8[np.ndarray, "height width 3"]]:
-        """The plane from above, drawn with Pillow. Sites fade as their rewards wear off."""
+        """Draws the plane from above with Pillow. Sites fade as their rewards wear off."""
         for state in states:
             image = Image.new("RGB", (PIXELS, PIXELS), "white")
             pen = ImageDraw.Draw(image)

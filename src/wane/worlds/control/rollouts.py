@@ -1,9 +1,9 @@
 """Copies of a MuJoCo model that are stepped together by MuJoCo's own threaded roll-outs (`mujoco.rollout`).
 
-A state is what MuJoCo calls the full physics: time, positions and velocities. Every step begins the constraint solver
-from nothing, so that a copy's future depends on its state alone, however many threads there are. Gymnasium begins it
-from the last step's solution. Both find the same solution: from one state, a step differs by less than 1e-9
-(tested; 6e-13 was the most in 400 steps of HalfCheetah-v5, and 2e-15 in Hopper-v5).
+A state is what MuJoCo calls the full physics: time, positions and velocities. Every step starts the constraint solver
+from scratch, so that a copy's future depends on its state alone, however many threads there are. Gymnasium starts it
+from the last step's solution. Both find the same solution: steps from the same state differ by less than 1e-9 (tested;
+the largest difference was 6e-13 in 400 steps of HalfCheetah-v5, and 2e-15 in Hopper-v5).
 """
 
 import os
@@ -21,8 +21,8 @@ from jaxtyping import Float, UInt8
 from wane.extras import require
 from wane.worlds.control.task import Batch, Task
 
-# MuJoCo chooses how to render when it is imported, and by default it wants a screen. Without a screen it needs EGL;
-# without EGL it can still simulate, but its import would fail if it were told to render.
+# MuJoCo chooses how to render when it is imported, and by default it needs a screen. Without a screen it needs EGL;
+# without EGL it can still simulate, but its import would fail if rendering were not disabled.
 if sys.platform == "linux" and not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
     os.environ.setdefault("MUJOCO_GL", "egl" if find_library("EGL") else "disable")
 require("control", "a task of MuJoCo")
@@ -38,7 +38,7 @@ class RolloutBatch(Batch):
     """Copies of a MuJoCo model."""
 
     frames: int
-    """Steps of the simulation in a step of the task."""
+    """The number of simulation steps in a step of the task."""
 
     @classmethod
     def model(cls) -> Any:
@@ -48,7 +48,7 @@ class RolloutBatch(Batch):
     def __init__(self, task: Task, seeds: Sequence[int], threads: int | None = None):
         self._model = self.model()
         wanted = min(threads or os.cpu_count() or 1, len(seeds))
-        # One thread needs no pool: the roll-outs are computed by the thread that calls.
+        # One thread needs no pool: the calling thread computes the roll-outs.
         self._rollout = rollout.Rollout(nthread=wanted if wanted > 1 else 0)
         self._data = [mujoco.MjData(self._model) for _ in range(wanted)]
         self._size = mujoco.mj_stateSize(self._model, mujoco.mjtState.mjSTATE_FULLPHYSICS.value)
@@ -56,7 +56,7 @@ class RolloutBatch(Batch):
 
     @property
     def seconds(self) -> float:
-        """Simulated seconds of a step."""
+        """The simulated time of a step of the task, in seconds."""
         return self._model.opt.timestep * self.frames
 
     @property
@@ -83,13 +83,13 @@ class RolloutBatch(Batch):
         self._sensed = np.empty((copies, self.frames, self._model.nsensordata))
 
     def _begin(self, row: int, positions: Float[np.ndarray, " qpos"], velocities: Float[np.ndarray, " qvel"]) -> None:
-        """Puts a copy to the model's initial state plus some noise."""
+        """Sets a copy to the model's initial state plus the given positions and velocities."""
         self._physics[row] = self._first
         self.positions[row] += positions
         self.velocities[row] += velocities
 
     def _simulate(self, controls: Float[np.ndarray, "copies actions"]) -> None:
-        """Moves all copies for a step of the task, with constant controls."""
+        """Simulates a step of the task in all copies, with constant controls."""
         held = np.repeat(controls.astype(float)[:, None], self.frames, 1)
         self._rollout.rollout(
             self._models,
@@ -118,14 +118,14 @@ class RolloutBatch(Batch):
 
     @classmethod
     def camera(cls) -> Any:
-        """The camera that looks at the model: the one that follows it."""
+        """The name of the camera: the one that follows the model."""
         return "track"
 
 
 @cache
 def model_from(path: Path) -> Any:
-    """A model from an XML file, which is read once."""
-    # Gymnasium's models use an attribute that MuJoCo warns of, in a file that it writes to the working folder.
+    """Returns the model of an XML file. Each file is read once."""
+    # Gymnasium's models use an attribute for which MuJoCo would write a warning to a file in the working folder.
     mujoco.set_mju_user_warning(lambda message: None)
     try:
         return mujoco.MjModel.from_xml_path(str(path))
@@ -136,7 +136,7 @@ def model_from(path: Path) -> Any:
 def render(
     model: Any, states: Float[np.ndarray, "moments numbers"], camera: Any
 ) -> Iterator[UInt8[np.ndarray, "height width 3"]]:
-    """Pictures of states. Raises RuntimeError on a machine that has neither a screen nor EGL."""
+    """Draws states, one picture each. Raises RuntimeError on a machine that has neither a screen nor EGL."""
     if os.environ.get("MUJOCO_GL") in DISABLED:
         raise RuntimeError(
             "MuJoCo cannot draw here, because there is no screen and no EGL: install libegl1 and libgl1-mesa-dri, or "

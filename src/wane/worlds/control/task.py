@@ -1,8 +1,9 @@
 """A continuous-control task, and copies of it that are stepped together on the host.
 
-A `Task` says which task it is; it can be compared, saved and described. `task.batch(seeds)` makes one copy for each
-seed. All copies take a step at once, and a copy whose episode ends begins the next one in the same step. What `step`
-returns belongs to the old episode: `next_observation` is where the step led, also where that was the end.
+A `Task` holds the name and the settings of a task; tasks can be compared, saved and described. `task.batch(seeds)`
+makes one copy for each seed. All copies take a step at once, and a copy whose episode ends begins the next one in the
+same step. What `step` returns belongs to the old episode: `next_observation` is the observation after the step, even if
+the episode ended there.
 
     >>> task = Task("Pendulum-v1")
     >>> batch = task.batch([0, 1, 2])
@@ -12,7 +13,8 @@ returns belongs to the old episode: `next_observation` is where the step led, al
 
 Actions are in [−1, 1]; they are scaled to the task's own limits. Episode e of the copy with seed s begins as
 Gymnasium's environment does after `reset(seed=episode_seed(s, e))`. So a copy's future follows from its seed, the
-number of its episode and its physical state alone: `get` returns these, and `set` goes back to them exactly.
+number of its episode, the time in the episode and its physical state alone: `get` returns all of these except the seed,
+and `set` restores them exactly.
 """
 
 import dataclasses
@@ -37,12 +39,12 @@ class Outcome(NamedTuple):
     """What a step of all copies leads to."""
 
     next_observation: Float[np.ndarray, "copies observations"]
-    """In the same episode, also at its end."""
+    """The observation after the step, in the same episode, even if the episode ends there."""
     reward: Float[np.ndarray, " copies"]
     terminated: Bool[np.ndarray, " copies"]
-    """Nothing more can be earned."""
+    """Whether the episode is over, so that nothing more can be earned."""
     truncated: Bool[np.ndarray, " copies"]
-    """The episode was cut off: more could have been earned."""
+    """Whether the episode was cut off, although more could have been earned."""
     earned: Float[np.ndarray, " copies"]
     """What the episode has earned so far, this step included, without discounting."""
 
@@ -61,9 +63,9 @@ class Task:
     horizon: int | None = None
     """Steps until an episode is truncated; None takes the task's own."""
     depletion: Depletion | None = None
-    """How rewards wear off, in tasks that have sites; None: they do not."""
+    """How rewards wear off, in tasks that have sites; with None they do not."""
     told: bool = False
-    """Whether observations tell what remains of every site."""
+    """Whether observations hold what remains of every site."""
 
     def __post_init__(self) -> None:
         kind = _kind(self.name)
@@ -96,7 +98,7 @@ class Task:
         return _kind(self.name).pictures(self, states)
 
     def film(self, episode: Any, path: str | Path, title: str | None = None) -> Path:
-        """Writes an episode that was played to a GIF. Returns the path."""
+        """Writes a played episode to a GIF. Returns the path."""
         from wane.worlds.control.film import write_film
 
         return write_film(self, episode, Path(path), title)
@@ -111,7 +113,7 @@ class Sizes(NamedTuple):
 
 
 class Batch:
-    """Copies of a task in play. Subclasses move them, show them, and say what a state is."""
+    """Copies of a task that are stepped together. Subclasses define their physics, observations and states."""
 
     has_sites = False
 
@@ -161,21 +163,21 @@ class Batch:
         return outcome
 
     def get(self) -> dict[str, np.ndarray]:
-        """All that the future of the copies depends on, beside their seeds."""
+        """Returns everything that the future of the copies depends on, except their seeds."""
         return {"episode": self.episode.copy(), "time": self.time.copy(), "earned": self.earned.copy()} | self._get()
 
     def set(self, tree: Mapping[str, Any]) -> None:
-        """Goes back to what `get` returned."""
+        """Restores what `get` returned."""
         self.episode, self.time, self.earned = (np.array(tree[name]) for name in ("episode", "time", "earned"))
         self._set(tree)
         self.observation = self._observe()
 
     def generators(self, rows: Rows) -> list[np.random.Generator]:
-        """The random numbers with which the present episodes of some copies begin."""
+        """The random generators with which the present episodes of some copies begin."""
         return [np.random.default_rng(episode_seed(self.seeds[i], int(self.episode[i]))) for i in rows]
 
     def _prepare(self) -> None:
-        """Makes room for all copies."""
+        """Allocates the arrays for all copies."""
 
     def _reset(self, rows: Rows) -> None:
         """Begins the present episode of some copies."""
@@ -184,7 +186,7 @@ class Batch:
     def _advance(
         self, actions: Float[np.ndarray, "copies actions"]
     ) -> tuple[Float[np.ndarray, " copies"], Bool[np.ndarray, " copies"]]:
-        """Moves all copies. Returns rewards, and which episodes are over."""
+        """Moves all copies. Returns the rewards, and which episodes terminated."""
         raise NotImplementedError
 
     def _observe(self) -> Float[np.ndarray, "copies observations"]:
@@ -198,7 +200,7 @@ class Batch:
 
 
 def episode_seed(seed: int, episode: int) -> int:
-    """The seed with which an episode begins: `reset(seed=…)` of Gymnasium's environment begins it too."""
+    """The seed of an episode of a copy: Gymnasium's `reset(seed=…)` begins the same episode with it."""
     return int(np.random.SeedSequence([seed, episode]).generate_state(1)[0])
 
 
@@ -211,7 +213,7 @@ def describe(task: Task) -> dict[str, Any]:
 
 
 def from_description(description: Mapping[str, Any]) -> Task:
-    """The task of a description. Raises ValueError for entries that it does not know."""
+    """The task of a description. Raises ValueError for unknown entries and for wrong values."""
     from wane.worlds.describe import depletion_from_description
 
     fields = {"task", *(field.name for field in dataclasses.fields(Task))} - {"name"}
@@ -226,7 +228,7 @@ def from_description(description: Mapping[str, Any]) -> Task:
 
 @cache
 def _kind(name: str) -> type[Batch]:
-    """The class that steps a task. Raises MissingExtra if it needs packages that are not there."""
+    """The class that steps a task. Raises MissingExtra if it needs packages that are not installed."""
     if name == "Pendulum-v1":
         from wane.worlds.control.pendulum import Pendulum as kind
     elif name == "HalfCheetah-v5":

@@ -2,7 +2,7 @@
 
 Gymnasium cannot save an environment. So each copy keeps the actions of its present episode, and `set` begins that
 episode again with its seed and takes the same actions. This is exact for environments whose random numbers all come
-from `reset(seed=…)`, as Gymnasium asks for.
+from `reset(seed=…)`, as Gymnasium requires.
 """
 
 from collections.abc import Mapping
@@ -27,12 +27,12 @@ class GymnasiumBatch(Batch):
 
     @classmethod
     def sizes(cls, task: Task) -> Sizes:
-        """Those of its spaces and its time limit."""
+        """The sizes of its spaces, and its time limit."""
         return _sizes(task.name, task.horizon)
 
     @property
     def states(self) -> Float[np.ndarray, "copies observations"]:
-        """The observations: more is not known."""
+        """The observations, because the physical states are not known."""
         return self._observe().astype(float)
 
     def _prepare(self) -> None:
