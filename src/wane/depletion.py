@@ -134,7 +134,7 @@ class Depletion(eqx.Module):
         return memory
 
     def at_sites(self, index: Any) -> "Depletion":
-        """Return the depletion for some of the sites. An array with an entry for each site keeps only theirs."""
+        """Return the depletion for some of the sites: parameters given for each site keep only the chosen entries."""
         picked = {name: value[..., index] for name, value in self.per_site().items() if np.shape(value)[-1] > 1}
         single = {name: value[..., 0] for name, value in self.per_site().items() if np.shape(value)[-1] == 1}
         return dataclasses.replace(self, **picked, **single) if picked or single else self

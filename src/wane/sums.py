@@ -1,8 +1,8 @@
 """Sums over visits: powers, power series and averages of geometric series that keep their digits near certain return.
 
 With x the discounted probability of coming back, a site that pays f(n) at its n-th visit pays Σₙ f(n) xⁿ in all. If x
-is close to 1, the digits that matter are those of 1 − x, the `escape`, so all functions take it along with x. In 32
-bits, where x itself has seven digits only, this already matters at moderate discounts.
+is close to 1, the digits that matter are those of 1 − x, the `escape`, which is passed along with x. In 32 bits, where
+x itself has seven digits only, this already matters at moderate discounts.
 """
 
 from types import ModuleType
