@@ -43,7 +43,7 @@ def evaluate(trained: Trained, world: World | Task | None = None, episodes: int 
 
 
 def place_called(name: str, trained: Trained) -> World | Task:
-    """Returns the world of a name, or the task of a name for an agent of control tasks. Raises ValueError if unknown."""
+    """Returns the world of a name, or the task for an agent that was trained in one. Raises ValueError if unknown."""
     return Task(name) if isinstance(trained.world, Task) else worlds.make(name)
 
 
