@@ -3,8 +3,8 @@
 The page opens with the paper, figure by figure: a card for each place with a small picture and the verdicts of what the
 paper claims there. Then it lists the paper's claims that fail or are undecided, and what is not built or not tested.
 The details of each experiment are folded: what the paper states, what the runs found, where they differ from the paper
-and why, and for each run its figure, its films, its cost, its settings, its saved agents, and the command that repeats it.
-The markup is in `templates/*.html`, which Jinja2 fills: it escapes every text, so that no text of a run folder can
+and why, and for each run its figure, its films, its cost, its settings, its saved agents, and the command that repeats
+it. The markup is in `templates/*.html`, which Jinja2 fills: it escapes every text, so that no text of a run folder can
 become markup.
 """
 

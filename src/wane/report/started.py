@@ -1,9 +1,9 @@
 """Reads the progress of a run that has begun and not finished.
 
-A run writes checkpoint/started.json when it begins: what is run, with which settings, in which parts, and by which process.
-A part has a part.json when it is done, and until then the checkpoints of its loops, whose headers tell how many chunks
-are done. All of it is data that anybody may have written: it is checked for its types, and nothing outside of the
-folder is read.
+A run writes checkpoint/started.json when it begins: what is run, with which settings, in which parts, and by which
+process. A part has a part.json when it is done, and until then the checkpoints of its loops, whose headers tell how
+many chunks are done. All of it is data that anybody may have written: it is checked for its types, and nothing outside
+of the folder is read.
 """
 
 import json
