@@ -1,7 +1,8 @@
 """How fast the recurrent actor–critic learns: steps in the world per second, at the paper's size.
 
-- Nine runs as one program (three λ, three seeds, as in the paper), compared with one run of the same agent step by
-  step: the world is its Gymnasium environment, and the compiled network is called once to act and once to learn.
+- Nine runs as one program (three λ, three seeds, as in the paper), compared with one run of the same agent that is
+  driven step by step: the world is its Gymnasium environment, and the compiled network is called once to act and once
+  to learn.
 - One run as one program, compared with RecurrentPPO of sb3-contrib on the same world, with the same LSTM and the same
   number of gradient steps (`sb3_recurrent.py`).
 

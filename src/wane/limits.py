@@ -44,7 +44,7 @@ def require_memory(
 
 
 def memory_limit() -> float:
-    """Return how many bytes a computation may take. Raises a ValueError if WANE_MEMORY_GIB is not positive."""
+    """Return how many bytes a computation may take. Raises a ValueError if WANE_MEMORY_GIB is not a positive number."""
     chosen = os.environ.get(VARIABLE)
     if not chosen:
         return available_memory() / 2

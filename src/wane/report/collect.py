@@ -139,8 +139,8 @@ def _place(run: Run, names: tuple[str, ...]) -> tuple[Any, ...]:
 def read(folder: Path) -> Run:
     """Reads one run folder. Raises ValueError if the folder above it is not named after a scale.
 
-    A run may be publishing at the same time. It moves its files one by one, so if a fault is found, the
-    folder is read again if anything was moved in the meantime.
+    A run may be publishing at the same time. It moves its files one by one, so a folder in which a fault is
+    found is read again if anything was moved in the meantime.
     """
     if folder.absolute().parent.name not in SCALES:
         raise ValueError(

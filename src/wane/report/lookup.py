@@ -21,7 +21,7 @@ def runs_called(name: str, roots: Sequence[Path]) -> list[Run]:
     found = [run for run in runs if run.experiment == short]
     if "+" in name or "/" in short or not found:
         found = [run for run in runs if short in (run.folder.name, f"{run.scale}/{run.folder.name}")]
-    # It is not known here which experiments of their own users have.
+    # The experiments that users wrote themselves are not known here, so such a name may exist.
     if not found and name not in FOLDERS and "." not in name:
         raise unknown("experiment or run", name, dict.fromkeys([*FOLDERS, *(run.folder.name for run in runs)]))
     return found

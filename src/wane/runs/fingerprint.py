@@ -32,7 +32,7 @@ class Module(NamedTuple):
     tree: ast.Module
     """The whole text."""
     bare: ast.Module
-    """The parts that can change a result: no docstrings, imports for type checkers, `__all__` and `__version__`."""
+    """The text without what cannot change a result: docstrings, imports for type checkers, `__all__`, `__version__`."""
 
 
 @cache
