@@ -1,9 +1,10 @@
-"""How fast the recurrent actor–critic learns: steps in the world a second, at the paper's size.
+"""How fast the recurrent actor–critic learns: steps in the world per second, at the paper's size.
 
-- Nine runs as one program (three λ, three seeds, as in the paper) beside one run of the same agent that is driven step
-  by step: the world is its Gymnasium environment, and the compiled network is called once to act and once to learn.
-- One run as one program beside RecurrentPPO of sb3-contrib on the same world, with the same LSTM and as many gradient
-  steps (`sb3_recurrent.py`).
+- Nine runs as one program (three λ, three seeds, as in the paper), compared with one run of the same agent that is
+  driven step by step: the world is its Gymnasium environment, and the compiled network is called once to act and once
+  to learn.
+- One run as one program, compared with RecurrentPPO of sb3-contrib on the same world, with the same LSTM and the same
+  number of gradient steps (`sb3_recurrent.py`).
 
 Both sides of a row are timed in turns, and the best repeat counts. The floor of the first row, 30, is for a GPU: at the
 paper's size two cores are busy with one network already, so nine of them cannot be 30 times as fast.
@@ -36,7 +37,7 @@ FLOORS = {"cpu": None, "gpu": 30.0}
 
 
 class Together:
-    """So many runs as one program."""
+    """Several runs as one program, or a single run."""
 
     def __init__(self, runs: int, updates: int):
         config = Config(epochs=1, updates=updates, evaluation_episodes=1)
@@ -83,7 +84,7 @@ class StepByStep:
         return self.updates * self.config.length / (time.perf_counter() - start)
 
     def play(self) -> None:
-        """One sequence, and the gradient step on it."""
+        """Plays one sequence, and takes the gradient step on it."""
         begin, steps = self.memory, []
         for _ in range(self.config.length):
             cell, info = self.seen
@@ -101,7 +102,7 @@ class StepByStep:
 
 
 def measure(kind: str) -> list[dict[str, Any]]:
-    """Both rows; that beside RecurrentPPO is left out where sb3-contrib cannot be installed."""
+    """Returns both rows, without the one for RecurrentPPO where sb3-contrib cannot be installed."""
     updates = 60 if kind == "cpu" else 500
     peer = "one run, step by step through Gymnasium"
     found = [compare("steps/s, nine runs", peer, Together(9, updates), StepByStep(30), 5, FLOORS[kind])]

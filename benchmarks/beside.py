@@ -1,7 +1,7 @@
-"""What the benchmarks beside another library share: the peer in a process of its own, timings in turns, and the tables.
+"""Shared parts of the benchmarks against other libraries: the peer in its own process, timings in turns, and tables.
 
 The library lives in a virtual environment of its own (made on first use under .cache/) unless it is installed already.
-The two sides are timed in turns, and the best repeat counts. Numbers of the other kind of machine stay as they were.
+The two sides are timed in turns, and the best repeat counts. A run on a CPU keeps the GPU's numbers, and vice versa.
 """
 
 import importlib.metadata
@@ -16,7 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
-os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # the peer wants memory on the same GPU
+os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # The peer needs memory on the same GPU.
 
 import jax
 from rich.console import Console
@@ -31,11 +31,11 @@ INSTALLED = {
     "stable_baselines3": ["stable-baselines3>=2.4", "gymnasium[mujoco]"],
     "sbx": ["sbx-rl"],
 }
-"""What is installed to have a library, by the name that it is imported by."""
+"""The packages to install for a library, by the name under which it is imported."""
 
 
 def peer_python(library: str) -> str:
-    """A Python that has a library. Raises CalledProcessError if it cannot be installed."""
+    """Returns a Python that has a library. Raises CalledProcessError if the library cannot be installed."""
     if importlib.util.find_spec(library):
         return sys.executable
     home = HERE.parent / ".cache" / f"bench-{library}"
@@ -48,10 +48,10 @@ def peer_python(library: str) -> str:
 
 
 class Peer:
-    """A script that uses a library, in a process of its own, which waits between timings."""
+    """A script that uses a library, in its own process, which waits between timings."""
 
     def __init__(self, library: str, script: str, *words: str, steps: int, work: int = 1):
-        """Starts a script with some words and a number of steps; each step does so much work."""
+        """Starts a script with some arguments and a number of steps. `work` is the work of one step."""
         command = [peer_python(library), str(HERE / script), *words, str(steps)]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.work = steps * work
@@ -76,12 +76,12 @@ class Timed(Protocol):
     """Something whose speed is measured."""
 
     def rate(self) -> float:
-        """Work done in a second."""
+        """Returns the work per second."""
         ...
 
 
 def compare(what: str, peer: str, ours: Timed, theirs: Timed, repeats: int, floor: float | None) -> dict:
-    """Both sides in turns, the best of the repeats. A peer is stopped then."""
+    """Times both sides in turns, and returns the best of the repeats. A peer is stopped afterwards."""
     rates = [(ours.rate(), theirs.rate()) for _ in range(repeats)]
     if isinstance(theirs, Peer):
         theirs.stop()
@@ -90,7 +90,7 @@ def compare(what: str, peer: str, ours: Timed, theirs: Timed, repeats: int, floo
 
 
 def hardware(library: str) -> str:
-    """The machine and the versions, that of the library if it is there."""
+    """Returns the machine and the versions, including that of the library if it is installed."""
     device = jax.devices()[0]
     machine = f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores"
     where = machine if device.platform == "cpu" else device.device_kind
@@ -104,7 +104,7 @@ def hardware(library: str) -> str:
 
 
 def report(name: str, library: str, measure: Callable[[str], list[dict[str, Any]]]) -> None:
-    """Measures on the device that there is, a "cpu" or a "gpu", prints the numbers and keeps them.
+    """Measures on the available device, a "cpu" or a "gpu", prints the numbers and keeps them.
 
     Exits with 1 if a ratio is below its floor.
     """

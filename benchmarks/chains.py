@@ -12,7 +12,7 @@ def random_dense(n: int) -> np.ndarray:
 
 
 def grid(*shape: int) -> sparse.csr_array:
-    """A random walk on a box; moves that bump into its border stay."""
+    """Returns a random walk on a box. A move against the border leaves the state unchanged."""
     states = np.arange(np.prod(shape)).reshape(shape)
     ends = [
         np.take(states, np.clip(np.arange(length) + move, 0, length - 1), axis).ravel()
@@ -25,7 +25,7 @@ def grid(*shape: int) -> sparse.csr_array:
 
 
 def random_successors(n: int, successors: int = 5) -> sparse.csr_array:
-    """A random MDP under a policy: every state has a few random successors, with random probabilities."""
+    """Returns a random MDP under a policy: every state has a few random successors, with random probabilities."""
     rng = np.random.default_rng(0)
     entries = rng.dirichlet(np.ones(successors), n).ravel()
     rows, columns = np.repeat(np.arange(n), successors), rng.integers(n, size=n * successors)
@@ -33,7 +33,7 @@ def random_successors(n: int, successors: int = 5) -> sparse.csr_array:
 
 
 def random_regular(n: int, degree: int = 10) -> sparse.csr_array:
-    """A random walk on a random regular graph: the union of random permutations and their inverses."""
+    """Returns a random walk on a random regular graph: the union of random permutations and their inverses."""
     rng = np.random.default_rng(0)
     ends = [rng.permutation(n) for _ in range(degree // 2)]
     rows, columns = np.tile(np.arange(n), degree // 2), np.concatenate(ends)

@@ -33,7 +33,7 @@ USUAL = 0.5
 
 
 def kept_fit(name: str, data: foraging.PatchVisits) -> Fit | None:
-    """The fit of a model to each rat that the experiment `rats` keeps, None if it keeps none."""
+    """Returns the fit of a model to each rat that the experiment `rats` keeps, or None if it keeps none."""
     with (files("wane") / "results" / "paper" / "rats" / "estimates.parquet").open("rb") as file:
         rows = pd.read_parquet(file)
     rows = rows[(rows["model"] == name) & ~rows["pooled"]]
@@ -44,7 +44,7 @@ def kept_fit(name: str, data: foraging.PatchVisits) -> Fit | None:
 
 
 def measure(name: str, fits: int) -> dict[str, Any]:
-    """The coverage of every parameter of a model."""
+    """Returns the coverage of every parameter of a model."""
     data, model = foraging.rats(), NAMED[name]
     found = foraging.recover(model, data, fits=fits, params=kept_fit(name, data), starts=2).coverage()
     # JSON has no NaN; a parameter that is never identified has no coverage.
@@ -53,17 +53,17 @@ def measure(name: str, fits: int) -> dict[str, Any]:
 
 
 def is_judged(row: dict[str, Any]) -> bool:
-    """Whether a parameter is identified often enough for its coverage to mean something."""
+    """Returns whether a parameter is identified often enough for its coverage to mean something."""
     return row["identified"] >= USUAL
 
 
 def passes(row: dict[str, Any]) -> bool:
-    """Whether the coverage of a parameter is where it should be, or is not judged."""
+    """Returns whether the coverage of a parameter lies within the bounds or is not judged."""
     return not is_judged(row) or FLOOR <= round(row["coverage"], 4) <= CEILING
 
 
 def describe(name: str, found: dict[str, Any]) -> str:
-    """One row of the table in README.md."""
+    """Returns one row of the table in README.md."""
     rows = found["parameters"]
     covered = [f"{100 * row['coverage']:.1f}" if is_judged(row) else "none" for row in rows]
     known = [f"{100 * row['identified']:.1f}" for row in rows]

@@ -1,12 +1,12 @@
-"""How fast the exact part is, beside what else there is.
+"""How fast the exact part is, compared with other libraries.
 
 Every number is a ratio to a peer that was timed in the same run, so that it means something on another machine. Timings
 alternate, ours and the peer's, and the best of the repeats counts. Between two of them the script sleeps a moment:
-NumPy and SciPy bring a BLAS each, whose idle threads keep spinning for a while and would be charged to whoever is next.
-Run it on a machine that does nothing else: the load when a case began is kept with its results.
+NumPy and SciPy bring a BLAS each, whose idle threads keep spinning for a while and would slow down whichever side is
+timed next. Run it on a machine that does nothing else: the load when a case began is kept with its results.
 
-Large systems are solved in processes of their own, under a limit of time and of address space. Where a peer is stopped
-by it, the ratio is a lower bound, and what stopped it is kept.
+Large systems are solved in separate processes, with limits on time and address space. Where a limit stops a peer, the
+ratio is a lower bound, and the limit is kept with the result.
 
     python benchmarks/exact.py                       # everything, about ten minutes on two cores
     python benchmarks/exact.py --quick               # smaller chains and shorter limits; prints, keeps nothing
@@ -116,10 +116,10 @@ def lambdas(settings: Settings) -> Iterator[Result]:
 
 
 def small(settings: Settings) -> Iterator[Result]:
-    """FourRooms, where the work around a solution can cost more than the solution; and a large system, for its threads.
+    """FourRooms, where the overhead can cost more than the solution, and a large system, which needs several threads.
 
     A small system is solved on one thread, so that its cost does not depend on how many threads the user allows, nor on
-    what other programs do. A large one must still use several: CPU seconds per second count the cores it keeps busy.
+    what other programs do. A large one must still use several: CPU seconds per second say how many cores it keeps busy.
     """
     rooms = four_rooms()
     mdp, n = rooms.mdp, rooms.n_states
@@ -179,14 +179,14 @@ def iteration(settings: Settings) -> Iterator[Result]:
 
 
 def million(settings: Settings) -> Iterator[Result]:
-    """Ten sites on a grid of a million states, against SciPy's SuperLU as it comes."""
+    """Ten sites on a grid of a million states, against SciPy's SuperLU with its default settings."""
     side = settings.size(1000, 200)
     for discount in (0.99, 0.9999):
         yield from _beside_splu("million", "grid", (side, side), discount, 1.6, repeats=settings.size(2, 1), memory=3.0)
 
 
 def graphs(settings: Settings) -> Iterator[Result]:
-    """Ten sites on chains whose factors fill up, against the same."""
+    """Ten sites on chains whose LU factors have much fill-in, against SciPy's SuperLU."""
     limit = settings.limit
     yield from _beside_splu("graphs", "random", (settings.size(10_000, 2_000),), 0.99, 10.0, limit=limit)
     yield from _beside_splu("graphs", "regular", (settings.size(100_000, 5_000),), 0.99, 10.0, limit=limit)
@@ -219,7 +219,7 @@ def _beside_splu(
 def _compared(
     case: str, what: str, peer: str, ours_s: float, answer: dict, floor: float | None, note: str = ""
 ) -> Result:
-    """A speed-up; a lower bound of it where the peer ran into a limit, and no number where it cannot start."""
+    """Returns the speed-up, a lower bound of it where the peer met a limit, or no number where it cannot start."""
     stopped, seconds = answer.get("stopped"), answer.get("seconds")
     if stopped:
         note = f"the peer was stopped by its limit: {stopped}" + (f"; {note}" if note else "")
@@ -229,13 +229,13 @@ def _compared(
 
 
 def dense_peers(settings: Settings) -> Iterator[Result]:
-    """One stationary evaluation, which is all that solvers for MDPs know, against theirs: dense kernels."""
+    """One evaluation without depletion, the only kind that MDP solvers offer, against two of them: dense kernels."""
     for n in (100, settings.size(1000, 300)):
         yield from _evaluations("dense_peers", "dense", (n,), settings.limit)
 
 
 def sparse_peers(settings: Settings) -> Iterator[Result]:
-    """The same on sparse kernels."""
+    """The evaluations of `dense_peers` on sparse kernels."""
     for n in (10_000, 100_000)[: settings.size(2, 1)]:
         side = round(n**0.5)
         for chain, shape in (("grid", (side, side)), ("walk", (n,)), ("random", (n,))):
@@ -286,7 +286,7 @@ def record(result: Result) -> dict:
 
 
 def row(r: dict) -> list[str]:
-    """A result in words, in the order of `HEAD`."""
+    """Returns the cells of a result, in the order of `HEAD`."""
     bound = "≥ " if "stopped" in r["note"] else ""
     number = "the peer cannot start" if r["measured"] is None else f"{bound}{r['measured']:.3g} {r['unit']}"
     theirs = "" if r["peer_s"] is None else f"{bound.replace('≥', '>')}{r['peer_s']:.3g} s"
@@ -307,13 +307,13 @@ def table(records: list[dict], machine: str) -> Table:
 
 
 def write_readme(kept: dict) -> None:
-    """Puts the kept results into the page beside this script."""
+    """Puts the kept results into README.md next to this script."""
     rows = [HEAD, ["---"] * len(HEAD), *map(row, kept["results"])]
     readme.write("exact", [kept["hardware"], "", *(f"| {' | '.join(cells)} |" for cells in rows)])
 
 
 def keep(records: list[dict], machine: str) -> None:
-    """Writes the results, beside those of the cases that were not run again on this machine."""
+    """Writes the results, and keeps earlier results of this machine for the cases that were not run again."""
     old = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {"hardware": None, "results": []}
     again, order = {r["case"] for r in records}, list(CASES)
     others = (
@@ -328,7 +328,7 @@ def keep(records: list[dict], machine: str) -> None:
 
 
 def main(quick: bool = False, only: tuple[str, ...] = ()) -> None:
-    """Times the exact part of wane beside its peers.
+    """Times the exact part of wane and its peers.
 
     Args:
         quick: smaller chains and shorter limits; nothing is kept or judged, as the floors are for the full sizes

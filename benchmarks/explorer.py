@@ -3,8 +3,8 @@
     python benchmarks/explorer.py            # half a minute
     python benchmarks/explorer.py --print    # measures and prints, keeps nothing
 
-Times are from a change until its picture is drawn. The page computes in workers, so that "longest pause" is how long
-it did not react to anything while a system of 1,600 states was solved. Frames are counted while three agents walk.
+Times are from a change until its picture is drawn. The page computes in workers: the "longest pause" is the longest
+time in which it did not react while a system of 1,600 states was solved. Frames are counted while three agents walk.
 """
 
 import json

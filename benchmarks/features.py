@@ -1,8 +1,8 @@
-"""How fast the network of the λ-features from pixels learns, beside the same network in PyTorch.
+"""How fast the network of the λ-features from pixels learns, compared with the same network in PyTorch.
 
-Training images a second at the paper's size: stacks of seven pictures of 128 × 128 bytes, four convolutions with 32
-filters, batches of 64, Adam. On a GPU also nine networks that see the same batches, as one program; PyTorch would train
-them one after the other. All pictures lie on the device as bytes on both sides.
+The measure is training images per second at the paper's size: stacks of seven pictures of 128 × 128 bytes, four
+convolutions with 32 filters, batches of 64, Adam. On a GPU, nine networks that see the same batches are also trained as
+one program; PyTorch would train them one after the other. All pictures lie on the device as bytes on both sides.
 
     python benchmarks/features.py
 """
@@ -24,7 +24,7 @@ SCRIPT, BATCH, VIEWS, PICTURES = "torch_features.py", 64, 5000, 226
 
 
 class Ours:
-    """So many networks that see the same batches, `steps` gradient steps at a time."""
+    """One or more networks that see the same batches, for `steps` gradient steps at a time."""
 
     def __init__(self, networks: int, steps: int):
         config, world, keys = lambda_features.Config(), make("four-rooms"), jax.random.split(jax.random.key(0), 5)
@@ -52,20 +52,20 @@ class Ours:
         self.rate()
 
     def rate(self) -> float:
-        """Images in a second."""
+        """Returns images per second."""
         start = time.perf_counter()
         jax.block_until_ready(self.program(*self.arguments))
         return self.images / (time.perf_counter() - start)
 
 
 def on_cpu() -> list[dict[str, Any]]:
-    """One network beside one."""
+    """Compares one network with one of PyTorch."""
     ours, theirs = Ours(1, 5), Peer("torch", SCRIPT, "cpu", "eager", steps=5, work=BATCH)
     return [compare("training images/s, one network", "PyTorch", ours, theirs, 5, None)]
 
 
 def on_gpu() -> list[dict[str, Any]]:
-    """One network and nine of them beside one."""
+    """Compares one network, and nine networks, with one of PyTorch."""
     what = "training images/s, one network", "training images/s, nine networks as one program"
     return [
         compare(what[0], "PyTorch", Ours(1, 500), torch_on_gpu(), 3, 4.0),
@@ -74,7 +74,7 @@ def on_gpu() -> list[dict[str, Any]]:
 
 
 def torch_on_gpu() -> Peer:
-    """PyTorch, 500 steps at a time."""
+    """Starts PyTorch on the GPU, with 500 steps at a time."""
     return Peer("torch", SCRIPT, "cuda", "eager", steps=500, work=BATCH)
 
 

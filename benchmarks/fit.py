@@ -1,6 +1,6 @@
 """How fast models of patch leaving are fitted, and how fast a long track is read.
 
-    python benchmarks/fit.py    likelihoods and gradients beside a plain NumPy loop, all fits, a long track
+    python benchmarks/fit.py    likelihoods and gradients against a plain NumPy loop, all fits, a long track
 
 The plain loop goes through the decisions of one animal as a script would: one call of NumPy for each, and the gradient
 by finite differences. Ours computes the log-likelihood and its gradient for eight animals in one program.
@@ -31,13 +31,13 @@ from wane.foraging.named import NAMED
 
 HERE = Path(__file__).parent
 FLOOR, LIMIT_FITS, LIMIT_TRACK, LIMIT_MEMORY = 50.0, 120.0, 10.0, 1.0
-"""Times the plain loop, and the most that may be needed: seconds for all fits, seconds and GiB for the track."""
+"""The least speed-up over the plain loop, and the limits: seconds for all fits, seconds and GiB for the track."""
 RHO = {"rich": 6.986, "poor": 5.096}
-"""The best long-run rates of the two environments, which the plain loop is given."""
+"""The best long-run rates of the two environments, which are given to the plain loop."""
 
 
 def plain_loop(slope: float, bias: float, visits: list[tuple[str, float, int]]) -> float:
-    """The log-likelihood of the theorem with a bias for one animal, decision by decision."""
+    """Returns one animal's log-likelihood under the theorem with a bias, decision by decision."""
     total = 0.0
     for environment, first, harvests in visits:
         for n in range(1, harvests + 1):
@@ -48,7 +48,7 @@ def plain_loop(slope: float, bias: float, visits: list[tuple[str, float, int]]) 
 
 
 def plain_learner(slope: float, learning: float, bias: float, visits: list[tuple[str, float, int]]) -> float:
-    """The same for an average that is learned."""
+    """Returns one animal's log-likelihood under a learned average, decision by decision."""
     total, rho, kept = 0.0, np.mean([*RHO.values()]), (1 - learning) ** 10
     for environment, first, harvests in visits:
         rho = rho * (1 - learning) ** (10 if environment == "rich" else 30)
@@ -60,7 +60,7 @@ def plain_learner(slope: float, learning: float, bias: float, visits: list[tuple
 
 
 def best_seconds(call: Callable[[], object], times: int) -> float:
-    """The shortest of several calls in seconds: the one that other programs disturbed least."""
+    """Returns the seconds of the shortest of several calls, which other programs disturbed least."""
     seconds = []
     for _ in range(times):
         start = time.perf_counter()
@@ -70,7 +70,7 @@ def best_seconds(call: Callable[[], object], times: int) -> float:
 
 
 def plain_rate(data: foraging.PatchVisits, loop: Callable[..., float], params: Sequence[float]) -> float:
-    """Likelihoods with gradients a second of a plain loop, for one animal."""
+    """Returns the likelihoods with gradients per second of a plain loop, for one animal."""
     own = data.where(data.table["subject"] == 1)
     first = {"low": 60.0, "middle": 90.0, "high": 120.0}
     rows = own.table[["environment", "kind", "harvests"]].itertuples(index=False)
@@ -85,7 +85,7 @@ def plain_rate(data: foraging.PatchVisits, loop: Callable[..., float], params: S
 
 
 def our_rate(data: foraging.PatchVisits, name: str) -> float:
-    """Likelihoods with gradients a second, those of the eight animals counted singly."""
+    """Returns our likelihoods with gradients per second, where each of the eight animals counts as one."""
     model = NAMED[name]
     names = tuple(model.parameters(data.task))
     batch, task = make_batch(prepare(data, model.learns), False, model.learns), task_arrays(data.task)
@@ -101,7 +101,7 @@ def our_rate(data: foraging.PatchVisits, name: str) -> float:
 
 
 def track_seconds() -> tuple[float, float]:
-    """Seconds to read a file of a million positions and to cut it into stays, and the GiB that this added."""
+    """Returns the seconds to read a file of a million positions and cut it into stays, and the GiB that this added."""
     count = 1_000_000
     time_ = np.arange(count) / 50 + np.random.default_rng(0).normal(0, 0.001, count)
     angle = 2 * np.pi * np.arange(count) / 5000
@@ -118,14 +118,14 @@ def track_seconds() -> tuple[float, float]:
 
 
 def measure() -> dict[str, Any]:
-    """All numbers of this page."""
+    """Returns all numbers of this benchmark."""
     data = foraging.rats()
     plain = plain_rate(data, plain_loop, [0.08, 41.0])
     learner = plain_rate(data, plain_learner, [0.09, 0.002, 33.0])
     print(f"plain NumPy loops: {plain:.1f} and (learned average) {learner:.1f} likelihoods with gradients a second")
     rates = {}
     for name in NAMED:
-        # All are compared with the cheapest plain loop, also models whose own loop would take longer.
+        # All models are compared with the cheapest plain loop, even if their own loop would take longer.
         rates[name] = our_rate(data, name)
         print(f"{name:18} {rates[name]:10.0f} a second, {rates[name] / plain:8.0f} times the plain loop", flush=True)
     start = time.perf_counter()
@@ -142,7 +142,7 @@ def measure() -> dict[str, Any]:
 
 
 def describe(kept: dict[str, Any]) -> list[str]:
-    """The lines of README.md."""
+    """Returns the lines for README.md."""
     lines = [kept["hardware"], "", "| likelihoods with gradients/s | ours | plain NumPy loop | measured | floor |"]
     lines.append("| --- | --- | --- | --- | --- |")
     for name, rate in kept["rates"].items():

@@ -1,8 +1,8 @@
-"""How fast λO-FB learns, beside the same networks and loss in PyTorch.
+"""How fast λO-FB learns, compared with the same networks and loss in PyTorch.
 
-Gradient steps a second at the paper's size (FourRooms, d = 100, three layers of 256, batches of 128). On a CPU: one run
-beside one run. On a GPU: 24 runs as one program beside PyTorch's one, which for 24 runs would be started 24 times; with
-PyTorch captured as a CUDA graph it is compared too, without a floor.
+The measure is gradient steps per second at the paper's size (FourRooms, d = 100, three layers of 256, batches of 128).
+On a CPU, one run is compared with one run of PyTorch. On a GPU, 24 runs as one program are also compared with one run
+of PyTorch, which would have to run 24 times, and with one run of PyTorch as a CUDA graph, without a floor.
 
     python benchmarks/forward_backward.py
 """
@@ -20,7 +20,7 @@ SCRIPT = "torch_forward_backward.py"
 
 
 class Ours:
-    """So many runs as one program, `cycles` cycles of training at a time."""
+    """One or more runs as one program, for `cycles` cycles of training at a time."""
 
     def __init__(self, runs: int, cycles: int):
         config = Config(schedule=Schedule(epochs=1, cycles=cycles), probes=0)

@@ -37,7 +37,10 @@ def quantecon_evaluation(kernel: Any, rewards: np.ndarray) -> Callable[[], np.nd
 
 
 def mdptoolbox_evaluation(kernel: Any, rewards: np.ndarray) -> Callable[[], None]:
-    """Its matrix evaluation. Its checks refuse rows that miss 1 by a few roundings: it is built on another kernel."""
+    """Returns the matrix evaluation of pymdptoolbox.
+
+    Its checks refuse rows whose sums differ from 1 by rounding errors, so the solver is built on another kernel.
+    """
     from mdptoolbox.mdp import PolicyIteration
 
     n = len(rewards)

@@ -1,8 +1,8 @@
 """A plain NumPy ray-caster: the peer of `FirstPerson.frame` in `benchmarks/worlds.py`.
 
-It is what one would write without a cache: one frame a call, a grid traversal (DDA) that steps all
-columns at once, then floor, walls, sky and balls as whole-frame arrays. It draws the same scene with the same
-camera; it takes one ray a pixel where ours takes four, and mixes the colours of places linearly, so it does less.
+It is what one would write without a cache: one frame per call, a grid traversal (DDA) that steps all columns at once,
+then floor, walls, sky and balls as whole-frame arrays. It draws the same scene with the same camera, but it does less
+work: it casts one ray per pixel where ours casts four, and mixes the colours of places linearly.
 """
 
 import numpy as np
@@ -15,7 +15,7 @@ CORNERS = np.array([[(80, 110, 40), (70, 150, 190)], [(140, 75, 40), (160, 110, 
 
 
 def traverse(free: np.ndarray, eye: np.ndarray, rays: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Depth of the wall that each ray meets and the axis across its face, one grid line at a time."""
+    """Returns the depth of the wall that each ray meets and the axis across its face, one grid line at a time."""
     cell = np.tile(np.floor(eye).astype(int), (len(rays), 1))
     step = np.where(rays > 0, 1, -1)
     per_line = 1 / np.maximum(np.abs(rays), 1e-9)
@@ -32,7 +32,7 @@ def traverse(free: np.ndarray, eye: np.ndarray, rays: np.ndarray) -> tuple[np.nd
 
 
 def place_colour(place: np.ndarray, shape: tuple[int, int]) -> np.ndarray:
-    """A mixture of the four corners' colours."""
+    """Returns a mixture of the four corners' colours."""
     down, right = np.clip(place[..., 0] / shape[0], 0, 1), np.clip(place[..., 1] / shape[1], 0, 1)
     top, bottom = (a + right[..., None] * (b - a) for a, b in CORNERS)
     return top + down[..., None] * (bottom - top)
@@ -41,7 +41,7 @@ def place_colour(place: np.ndarray, shape: tuple[int, int]) -> np.ndarray:
 def cast_frame(
     map: Map, sites: np.ndarray, state: int, facing: int, fraction: np.ndarray, size=128, fov=60.0
 ) -> np.ndarray:
-    """One picture, size × size × RGB, as bytes."""
+    """Returns one picture, size × size × RGB, as bytes."""
     focal = size / 2 / np.tan(np.radians(fov) / 2)
     x = y = ((np.arange(size) + 0.5 - size / 2) / focal).astype(np.float32)
     eye, forward, right = map.cells[state] + np.float32(0.5), MOVES[facing], MOVES[(facing + 1) % 4]
@@ -65,7 +65,7 @@ def cast_frame(
 
 
 def draw_sites(image, map: Map, sites, fraction, camera, x, wall) -> np.ndarray:
-    """Balls over the image, far to near, each as opaque as what is left of it."""
+    """Draws the sites as balls over the image, far to near. The opacity is the fraction of the reward that remains."""
     eye, forward, right = camera
     size = len(x)
     away = map.cells[sites] + 0.5 - eye

@@ -7,7 +7,7 @@ PAGE = Path(__file__).parent / "README.md"
 
 
 def write(script: str, lines: Sequence[str]) -> None:
-    """Replaces what stands between the marks of a script, which is given by its name without .py."""
+    """Replaces the text between the marks of a script, whose name is given without .py."""
     start, end = f"<!-- written by {script}.py -->", f"<!-- end of {script}.py -->"
     before, rest = PAGE.read_text(encoding="utf-8").split(start)
     text = "\n".join(lines).rstrip()

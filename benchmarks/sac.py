@@ -1,9 +1,9 @@
-"""How fast SAC learns: steps of the task a second, each with one update of all networks, at the paper's size.
+"""How fast SAC learns: steps of the task per second, each with one update of all networks, at the paper's size.
 
-- One agent with two critics on Pendulum-v1, beside SAC of Stable-Baselines3 (PyTorch) and of SBX (JAX) with the same
-  settings (`sb3_sac.py`).
-- 48 agents of six kinds together, beside one agent, both on HalfCheetah-v5. The floor, 12, is for a GPU: two cores are
-  busy with one agent already. This row is left out where MuJoCo is not installed.
+- One agent with two critics on Pendulum-v1, compared with SAC of Stable-Baselines3 (PyTorch) and of SBX (JAX) with the
+  same settings (`sb3_sac.py`).
+- 48 agents of six kinds together, compared with one agent, both on HalfCheetah-v5. The floor, 12, is for a GPU: two
+  cores are busy with one agent already. This row is left out where MuJoCo is not installed.
 
 The sides of a row are timed in turns, and the best repeat counts. The libraries live in virtual environments of their
 own (made on first use under .cache/, a few minutes and some GB, because of PyTorch) unless they are installed already.
@@ -31,7 +31,7 @@ FLOORS = {"cpu": None, "gpu": 12.0}
 
 
 class Together:
-    """So many agents as one program; one agent is SAC with two critics, more are of all kinds."""
+    """Several agents of all kinds as one program, or a single SAC agent with two critics."""
 
     def __init__(self, task: str, agents: int, steps: int):
         config = Config(memory=100_000, collection_steps=300, random_steps=300, steps=steps, evaluation_episodes=1)
@@ -40,7 +40,7 @@ class Together:
         variants = Variant(*map(jnp.asarray, columns)) if agents > 1 else None
         config = config if agents > 1 else VARIANTS["SAC-2"].applied(config)
         self.fleet = Fleet(jax.random.split(jax.random.key(0), agents), Task(task), config, variants)
-        # Evaluations are no part of what is timed.
+        # Evaluations are not timed.
         self.fleet.evaluate = lambda params, number: np.zeros(agents)  # pyright: ignore
         self.agents, self.steps, self.epoch = agents, steps, 0
         self.states = self.fleet.init()
@@ -60,7 +60,7 @@ class Together:
 
 
 def measure(kind: str) -> list[dict[str, Any]]:
-    """All rows that can be measured."""
+    """Returns all rows that can be measured."""
     steps, found = 1000 if kind == "cpu" else 2000, []
     for library, name in PEERS.items():
         try:

@@ -1,10 +1,10 @@
-"""What SAC learns beside Stable-Baselines3's SAC: returns with the same settings and as many seeds.
+"""What SAC learns, compared with Stable-Baselines3's SAC: returns with the same settings and number of seeds.
 
-Two critics, two hidden layers of 256, Adam 3e-4, batches of 256, τ 5e-3, γ 0.99, random actions for the first steps,
-one update a step, α learned towards an entropy of −dim A, and limits of the log standard deviation, as in
-Stable-Baselines3. Both are evaluated with their mean action, every 1,000 steps, on episodes of their own. It prints the
-mean of the last evaluations with its 95 % interval for both, keeps the curves in results/sac_returns.json, and exits
-with 1 if the intervals do not overlap.
+The settings are two critics, two hidden layers of 256, Adam 3e-4, batches of 256, τ 5e-3, γ 0.99, random actions for
+the first steps, one update a step, α learned towards an entropy of −dim A, and limits of the log standard deviation, as
+in Stable-Baselines3. Both are evaluated with their mean action, every 1,000 steps, on separate episodes. The script
+prints the mean of the last evaluations with its 95 % interval for both, keeps the curves in results/sac_returns.json,
+and exits with 1 if the intervals do not overlap.
 
     python benchmarks/sac_returns.py [TASK] [STEPS] [SEEDS]       # Pendulum-v1, 10,000 steps, 5 seeds
     python benchmarks/sac_returns.py theirs TASK STEPS SEED       # one seed of Stable-Baselines3
@@ -18,13 +18,13 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 EVERY, EPISODES, LAST = 1000, 10, 3
-"""Steps between evaluations, episodes of one, and how many count as the end."""
+"""Steps between evaluations, episodes of an evaluation, and how many last evaluations are averaged."""
 WARM = 1000
-"""Steps with random actions, before the first update."""
+"""The number of steps with random actions before the first update."""
 
 
 def theirs(task: str, steps: int, seed: int) -> list[float]:
-    """Returns of the evaluations of Stable-Baselines3's SAC."""
+    """Returns the mean return of each evaluation of Stable-Baselines3's SAC."""
     import gymnasium
     import numpy as np
     import torch
@@ -45,7 +45,7 @@ def theirs(task: str, steps: int, seed: int) -> list[float]:
 
 
 def ours(task: str, steps: int, seeds: int) -> list[list[float]]:
-    """Returns of the evaluations of our SAC, all seeds as one program."""
+    """Returns the mean return of each evaluation of our SAC for each seed. All seeds are one program."""
     import jax
     import numpy as np
 

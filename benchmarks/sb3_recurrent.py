@@ -1,6 +1,6 @@
 """RecurrentPPO of sb3-contrib on TwoRooms, in a process that waits between timings: the peer of a2c.py.
 
-It takes as many gradient steps as our agent does: one on each sequence of 32 steps, with one LSTM of 128 units that
+It takes as many gradient steps as our agent: one on each sequence of 32 steps, with one LSTM of 128 units that
 the policy and the value share, and linear heads.
 
     python benchmarks/sb3_recurrent.py STEPS        # prints "ready", then seconds for each line "go"
@@ -33,7 +33,7 @@ def main(steps: int) -> None:
         device="auto",
         seed=0,
     )
-    torch.set_num_threads(1)  # Matrices are small: a second thread only waits, and on a busy machine for seconds.
+    torch.set_num_threads(1)  # The matrices are small: a second thread only waits, on a busy machine for seconds.
     model.learn(128)
     print("ready", flush=True)
     for _ in iter(input, "stop"):

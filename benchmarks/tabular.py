@@ -1,8 +1,8 @@
-"""How fast the tabular agents are, beside plain NumPy loops that do the same.
+"""How fast the tabular agents are, compared with plain NumPy loops that do the same.
 
-Every number is a ratio to a loop timed in the same run, ours and the loop's alternating, the best of the repeats
-counting. The loops are written as the paper's text has them, one agent and one episode at a time, with a column of Φ
-for every state; both sides are first checked to compute the same.
+Every number is a ratio to a loop that is timed in the same run. Our code and the loop are timed in turns, and the best
+repeat counts. The loops follow the paper's text, one agent and one episode at a time, with a column of Φ for every
+state. The script first checks that both sides compute the same.
 
     python benchmarks/tabular.py
 """
@@ -55,7 +55,7 @@ class Loop:
 
 
 def algorithm_1(phi, r, s, a, s_next, whole_table=True, lam=BELIEVED, discount=0.95, alpha=0.1):
-    """The paper's Algorithm 1, line by line; or with Q of the one state that it is needed for."""
+    """Updates Φ by the paper's Algorithm 1, line by line, or with Q computed only for the next state."""
     q = (phi @ r)[s_next] if whole_table else phi[s_next] @ r
     ahead = phi[s_next, np.argmax(q)]
     one = np.zeros(len(r))
@@ -79,7 +79,7 @@ def loop_q_lambda(loop: Loop, episodes: int, whole_table: bool, epsilon=0.2, opt
 
 
 def loop_gpi(loop: Loop, phis: list[np.ndarray], discount: float) -> np.ndarray:
-    """Σ γᵗ rₜ from every start, one after another."""
+    """Returns Σ γᵗ rₜ from every start, one after another."""
     returns = np.zeros(len(loop.moves))
     for start in range(len(returns)):
         loop.reset(start)
@@ -98,14 +98,14 @@ def seconds(run) -> float:
 
 
 def best(ours, theirs, repeats: int, calls: int = 1) -> tuple[float, ...]:
-    """Seconds of both, alternating; the best of the repeats. `calls` of ours take about as long as one of theirs."""
+    """Returns the best seconds of both, timed in turns. `calls` calls of ours take about as long as one of theirs."""
     jax.block_until_ready(ours())
     pairs = [(seconds(lambda: [ours() for _ in range(calls)]) / calls, seconds(theirs)) for _ in range(repeats)]
     return tuple(min(times) for times in zip(*pairs, strict=True))
 
 
 def check_same_update(world: World, steps: int = 500) -> None:
-    """The loop's table and ours, taught the same random steps, agree in the sites' columns."""
+    """Checks that the loop's table and ours agree in the sites' columns after the same random steps."""
     config, loop, rng = q_lambda.Config(lam=BELIEVED), Loop(world), np.random.default_rng(1)
     state = q_lambda.init(jax.random.key(0), world, config)
     update = jax.jit(lambda state, t: q_lambda.update(state, t, world, config)[0])

@@ -1,4 +1,4 @@
-"""Timings: of calls in turns, and of work in a process of its own under limits of time and of address space."""
+"""Timings of calls in turns, and of work in a separate process with limits on time and address space."""
 
 import multiprocessing
 import resource
@@ -16,7 +16,7 @@ ADDRESS_SPACE = 12 * GIB
 
 
 def race(*rivals: Callable[[], Any], repeats: int = 7) -> list[float]:
-    """Seconds a call of each rival, the best of interleaved repeats; quick calls are timed in bunches."""
+    """Returns the seconds per call of each rival, the best of interleaved repeats. Quick calls are timed in bunches."""
     bunches = []
     for rival in rivals:
         rival()
@@ -35,13 +35,13 @@ def race(*rivals: Callable[[], Any], repeats: int = 7) -> list[float]:
 
 
 def apart(work: Callable[..., dict], *arguments: Any, limit: float = 600.0) -> dict:
-    """What `work` answers in a process of its own, with its peak memory; or `stopped`, why there is no answer."""
+    """Returns what `work` returns in a separate process, with its peak memory, or why it was `stopped`."""
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe(duplex=False)
     process = context.Process(target=_limited, args=(theirs, work, arguments))
     process.start()
     theirs.close()
-    # Importing and building the chain take seconds of their own.
+    # The 30 seconds are for importing and for building the chain.
     answer = None
     if ours.poll(limit + 30.0):
         try:

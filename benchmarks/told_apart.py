@@ -40,7 +40,7 @@ SEED, COPIES, FLOOR = 100, 8, 0.9
 
 
 def measure(seed: int) -> Confusion:
-    """The scores of all models for all simulated animals, under the short names of the models."""
+    """Returns the scores of all models for all simulated animals, under the short names of the models."""
     data = foraging.rats()
     params = {NAMED[name].name: found for name in TOLD_APART if (found := kept_fit(name, data)) is not None}
     models = [NAMED[name] for name in TOLD_APART]
@@ -50,7 +50,7 @@ def measure(seed: int) -> Confusion:
 
 
 def summarise(found: Confusion) -> dict[str, Any]:
-    """What is kept: one row for each model, the matrix of choices, the groups, and the counts where models differ."""
+    """Returns what is kept: a row for each model, the choices, the groups, and the counts where models differ."""
     choices = found.choices()
     apart = choices[choices["apart"]]
     return {
@@ -63,7 +63,7 @@ def summarise(found: Confusion) -> dict[str, Any]:
 
 
 def percent(share: float | None) -> str:
-    """A share for the table, empty where there is none."""
+    """Returns a share as text for the table, empty where there is none."""
     return "" if share is None else f"{100 * share:.0f} %"
 
 

@@ -1,7 +1,7 @@
 """The network of the λ-features from pixels in PyTorch, the peer of features.py: the same layers, loss and optimiser.
 
-Written to be fast in plain PyTorch: pictures stay on the device as bytes, Adam is the fused one, TF32 is allowed as JAX
-does by default, cuDNN looks for its fastest convolutions, and memory is laid out with channels last.
+It is written to be fast in plain PyTorch: pictures stay on the device as bytes, Adam is the fused one, TF32 is allowed,
+as in JAX by default, cuDNN looks for its fastest convolutions, and memory is laid out with channels last.
 
     python torch_features.py {cpu|cuda} eager STEPS     then "go" on stdin → seconds on stdout
 """
@@ -16,7 +16,7 @@ ACTIONS, FEATURES, BATCH, VIEWS, PICTURES, SIZE, FRAMES = 5, 50, 64, 5000, 226, 
 
 
 def network() -> nn.Sequential:
-    """Four convolutions, then three fully connected layers."""
+    """Returns four convolutions, then three fully connected layers."""
     layers: list[nn.Module] = []
     inputs, side = FRAMES, SIZE
     for stride in (2, 2, 2, 1):
@@ -41,7 +41,7 @@ class Learner:
         self.each = torch.arange(BATCH, device=device)
 
     def step(self) -> None:
-        """One gradient step."""
+        """Takes one gradient step."""
         index = torch.randint(VIEWS, (BATCH,), device=self.device)
         views = self.pictures[self.stacks[index]].float().div_(255).contiguous(memory_format=torch.channels_last)
         table = self.network(views).view(BATCH, ACTIONS, FEATURES)

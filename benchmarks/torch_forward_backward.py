@@ -1,7 +1,7 @@
 """λO-FB's gradient step in PyTorch, as the peer of forward_backward.py: the same networks, loss, batches and optimiser.
 
-Written to be fast in plain PyTorch: B is evaluated once, on all states, and its rows are picked; everything stays on
-the device; Adam is the fused one; TF32 is allowed, as JAX does by default. On a GPU, also captured as a CUDA graph.
+It is written to be fast in plain PyTorch: B is evaluated once, on all states, and its rows are picked; everything stays
+on the device; Adam is the fused one; TF32 is allowed, as JAX does by default. On a GPU, also captured as a CUDA graph.
 
     python torch_forward_backward.py {cpu|cuda} {eager|graph} STEPS     then "go" on stdin → seconds on stdout
 """
@@ -73,7 +73,7 @@ class Learner:
 
 
 def captured(learner: Learner):
-    """The step as a CUDA graph, after a few on a side stream, as PyTorch asks."""
+    """Returns the step as a CUDA graph, after a few steps on a side stream, which PyTorch requires."""
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
     learner.adam.param_groups[0]["capturable"] = True

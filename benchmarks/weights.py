@@ -26,7 +26,7 @@ FOR = {
 
 
 def needed(name: str, extras: frozenset[str] = frozenset()) -> set[str]:
-    """The installed packages that a package with some extras needs, itself included."""
+    """Returns the installed packages that a package with some extras needs, itself included."""
     found, waiting = set(), [(canonicalize_name(name), extras)]
     while waiting:
         name, extras = waiting.pop()
@@ -42,7 +42,7 @@ def needed(name: str, extras: frozenset[str] = frozenset()) -> set[str]:
 
 
 def is_installed(name: str) -> bool:
-    """Whether a package is there. Some requirements are for other systems."""
+    """Returns whether a package is installed. Some requirements are for other systems."""
     try:
         return bool(distribution(name))
     except PackageNotFoundError:
@@ -50,7 +50,7 @@ def is_installed(name: str) -> bool:
 
 
 def weight(names: set[str]) -> float:
-    """The megabytes of packages."""
+    """Returns the megabytes of some packages."""
     paths = [Path(str(file.locate())) for name in names for file in distribution(name).files or ()]
     return sum(path.stat().st_size for path in paths if path.is_file()) / 1e6
 

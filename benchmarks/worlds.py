@@ -1,8 +1,8 @@
-"""How fast the worlds are, beside gymnax, a plain ray-caster, and environments of Gymnasium.
+"""How fast the worlds are, compared with gymnax, a plain ray-caster, and environments of Gymnasium.
 
-Every number is a ratio to a peer timed in the same run, ours and the peer's alternating, the best of the repeats
-counting. gymnax lives in a virtual environment of its own (made on first use under .cache/, a minute), as its pins
-and ours need not agree.
+Every number is a ratio to a peer that is timed in the same run. Both sides are timed in turns, and the best repeat
+counts. gymnax lives in its own virtual environment (made on first use under .cache/, a minute), because its pinned
+versions and ours need not agree.
 
     python benchmarks/worlds.py
     python benchmarks/worlds.py single batch      # some cases; the others keep the numbers they had
@@ -174,7 +174,7 @@ def jitted_steps(world: World, steps: int):
 
 
 def single_environments(steps: int = 20_000, repeats: int = 7) -> list[dict]:
-    """Steps one FourRooms through `gymnasium.make`, beside CartPole and beside the compiled step."""
+    """Compares one FourRooms from `gymnasium.make` with CartPole and with the compiled step."""
     few = steps // 20
     world = make("four-rooms")
     runs = [
@@ -193,7 +193,7 @@ def single_environments(steps: int = 20_000, repeats: int = 7) -> list[dict]:
 
 
 def vector_environments(copies: int = 1024, steps: int = 100, repeats: int = 7) -> list[dict]:
-    """Steps many copies of FourRooms by one call, beside Gymnasium's vector form of CartPole."""
+    """Compares many copies of FourRooms that one call steps with Gymnasium's vector form of CartPole."""
     world = make("four-rooms")
     batch, rng = Batch(world, copies), np.random.default_rng(0)
     batch.reset(rng.random(copies))

@@ -73,5 +73,5 @@ __all__ = [
 __getattr__, __dir__ = attach(__name__)
 
 if sys.modules.get("gymnasium"):
-    # Whoever uses Gymnasium expects the ids of our environments after `import wane`; this module registers them.
+    # Users of Gymnasium expect the ids of our environments after `import wane`; `wane.worlds.gym` registers them.
     import_module("wane.worlds.gym")

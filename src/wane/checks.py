@@ -1,7 +1,7 @@
-"""Checks of numbers that users give, at the door and inside `jit`.
+"""Checks of numbers that users pass, outside and inside of `jit`.
 
 Outside of `jit` the value of every argument is known, and a bad one raises a ValueError that names it. Inside `jit`,
-`grad` and `vmap` JAX traces the arguments: their values are unknown until the compiled program runs. These checks are
+`grad` and `vmap`, JAX traces the arguments: their values are unknown until the compiled program runs. The checks are
 then left out, and a bad kernel or discount gives meaningless numbers. `jit_checks` builds them into the program:
 
     >>> import jax
@@ -55,9 +55,9 @@ def is_traced(*arrays: Any) -> bool:
 
 
 def require(value: Any, valid: Any, message: str) -> Any:
-    """Return a traced value, which raises an error with this message at run time unless `valid` is true everywhere.
+    """Return a traced value that raises an error with this message at run time unless `valid` is true everywhere.
 
-    It returns the value unchanged if the checks inside `jit` are off. `valid` is a function of the value, so that
+    The value is returned unchanged if the checks inside `jit` are off. `valid` is a function of the value, so that
     nothing is computed in that case. The check is lost if the caller does not use what this function returns.
     """
     if not _enabled or not is_traced(value):
@@ -68,7 +68,7 @@ def require(value: Any, valid: Any, message: str) -> Any:
 def check_range(name: str, value: ArrayLike, low: Scalar, high: Scalar, why: str) -> Any:
     """Return the value. Raises a ValueError unless every entry is finite and lies in [low, high].
 
-    A traced value passes, unless `jit_checks` are on.
+    A traced value is checked at run time if `jit_checks` are on; otherwise it passes.
     """
     if type(value) is float and low <= value <= high < np.inf:
         return value

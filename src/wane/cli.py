@@ -1,7 +1,7 @@
-"""The command line: finds the command that is meant, and turns errors into one line.
+"""The command line: finds the command that the user names, and prints errors as one line.
 
-The commands are in `wane.commands`. Exit status 2 means that the command makes no sense, 1 that it could not be carried
-out. Nothing heavy is imported before a command runs, so `wane --help` and `wane --version` answer at once.
+The commands are in `wane.commands`. Exit status 2 means that the command makes no sense, and 1 that it could not be
+carried out. Nothing heavy is imported before a command runs, so `wane --help` and `wane --version` answer at once.
 """
 
 import inspect
@@ -86,12 +86,12 @@ def main() -> None:
 
 
 def _print_error(message: str) -> None:
-    """Prints a message in one line. A word of the command line may hold characters that no terminal can show."""
+    """Prints an error message in one line. Characters that a terminal cannot show are replaced."""
     print("wane:", "".join(letter if letter.isprintable() else "�" for letter in message), file=sys.stderr)
 
 
 def _is_expected(error: Exception) -> bool:
-    """Whether an error tells the user what to do. Others are faults of the program and show a traceback."""
+    """Returns whether an error tells the user what to do. Other errors are bugs and show a traceback."""
     if isinstance(error, ValueError | RunError | MissingExtra | OSError):
         return True
     from wane.files import DamagedFile
@@ -100,7 +100,7 @@ def _is_expected(error: Exception) -> bool:
 
 
 def _can_resume() -> bool:
-    """Whether the command that was given can go on where it stopped."""
+    """Returns whether the given command can be resumed after it stopped."""
     return sys.argv[1:2] in (["run"], ["reproduce"])
 
 

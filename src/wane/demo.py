@@ -1,4 +1,4 @@
-"""What wane is about, in a terminal and in seconds: foragers with different beliefs about λ, beside the optimum.
+"""A demonstration in the terminal: foragers with different beliefs about λ, compared with the optimum.
 
 Three rewards in four rooms halve with every visit (λ = 0.5), as in the paper's section 5.3. Each forager composes four
 given policies and believes that a visit leaves a fraction λ̂ of a reward. With λ̂ = 0 it acts on first-occupancy
@@ -37,11 +37,11 @@ FRAME_SECONDS = 0.08
 
 
 class Walk(NamedTuple):
-    """The walk of one forager, and what it earns from all starts."""
+    """The walk of one forager from one start, and its mean return over all starts."""
 
     name: str
     episode: Episode
-    """Arrays of NumPy, up to the last step that was taken."""
+    """The episode as NumPy arrays, up to the last step that was taken."""
     mean: float
     """The mean of the discounted returns from every state."""
 
@@ -49,7 +49,7 @@ class Walk(NamedTuple):
 def walks(start: Integer = START) -> tuple[World, list[Walk]]:
     """Returns the world, and the walks of the foragers and of the optimum from one state."""
     world = make("four-rooms", depletion=Geometric(LAM))
-    key = jax.random.key(0)  # It decides nothing: no action slips.
+    key = jax.random.key(0)  # The key has no effect, because no action slips.
     phis = np.stack([gpi.representations(world, depletion=Geometric(belief)) for belief in BELIEFS])
 
     def one(phi: jax.Array, start: jax.Array) -> Episode:
@@ -83,7 +83,7 @@ def _cut(episode: Episode) -> Episode:
 
 
 def paint(world: World, episode: Episode, moment: int) -> Text:
-    """Returns the map as coloured text: the agent, the way that it came, and sites that fade as they are used up."""
+    """Returns the map as coloured text: the agent, its path, and sites that fade as they are used up."""
     moment = min(moment, len(episode.cells) - 1)
     letters = np.where(world.map.free, "  ", "██")
     styles = np.where(world.map.free, "dim", "bright_black").astype(object)
@@ -100,7 +100,7 @@ def paint(world: World, episode: Episode, moment: int) -> Text:
 
 
 def frame(world: World, found: Sequence[Walk], moment: int) -> Columns:
-    """Returns all maps at one moment, with what was earned so far."""
+    """Returns all maps at one moment, each with the return so far."""
     panels = []
     for walk in found:
         taken = min(moment, len(walk.episode.rewards))
@@ -111,12 +111,12 @@ def frame(world: World, found: Sequence[Walk], moment: int) -> Columns:
 
 
 def _discounted(world: World, rewards: AnyArray) -> float:
-    """The return Σ γᵗ rₜ of rewards that are paid on arrival: the first step's is discounted once."""
+    """Returns Σ γᵗ rₜ for rewards that are paid on arrival, so the reward of the first step is discounted once."""
     return float(np.sum(float(world.discount) ** (1 + np.arange(len(rewards))) * rewards))
 
 
 def table(world: World, found: Sequence[Walk]) -> Table:
-    """Returns what each forager earns and how often it visits the sites."""
+    """Returns a table of what each forager earns and how often it visits each site."""
     columns = Table("forager", "this walk", "mean, all starts", "of optimum", "visits", box=None)
     for column in columns.columns:
         column.no_wrap = True
@@ -136,7 +136,7 @@ def _letter(number: int) -> str:
 def show(console: Console, out: Path, animate: bool = True) -> None:
     """Prints the walks and what they earn, and writes the explorer page and, with the extra `plots`, films.
 
-    The walks move if the console is a terminal in which all maps fit beside each other.
+    With `animate`, the walks move if the console is a terminal in which all maps fit side by side.
     """
     world, found = walks()
     told = ", ".join(f"{_letter(i)} pays {reward:g}" for i, reward in enumerate(world.rewards))

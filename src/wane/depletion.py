@@ -1,6 +1,6 @@
 """How the reward of one site wears off, and how it grows back.
 
-A site pays r̄ · worth(memory). Its memory holds everything that the site keeps of its own past:
+A site pays r̄ · worth(memory). Its memory holds everything that the site remembers of its past:
 
     memory ← initial()
     at every time step:    if the site is visited     it pays r̄ · worth(memory), then memory ← visit(memory)
@@ -73,7 +73,7 @@ def _per_site(value: ArrayLike) -> Numbers:
 
 
 class Limits(NamedTuple):
-    """The numbers that a parameter may be, and what it means."""
+    """The range of a parameter, and the explanation that an error message gives."""
 
     low: float
     high: float
@@ -104,8 +104,8 @@ class Depletion(eqx.Module):
     def checked(self) -> "Depletion":
         """Return the same depletion. Raises a ValueError if a parameter lies outside of its limits.
 
-        Parameters that JAX traces are checked at run time, if `wane.jit_checks` are on and the answer of this function
-        is used.
+        Parameters that JAX traces are checked at run time, if `wane.jit_checks` are on and the caller uses the returned
+        depletion.
         """
         limited = [(f.name, f.metadata["limits"]) for f in dataclasses.fields(self) if f.metadata.get("limits")]
         kind = type(self).__name__
@@ -134,13 +134,13 @@ class Depletion(eqx.Module):
         return memory
 
     def at_sites(self, index: Any) -> "Depletion":
-        """Return the same depletion for some of the sites: it picks their entries of parameters given for each site."""
+        """Return the depletion for some of the sites: parameters given for each site keep only the chosen entries."""
         picked = {name: value[..., index] for name, value in self.per_site().items() if np.shape(value)[-1] > 1}
         single = {name: value[..., 0] for name, value in self.per_site().items() if np.shape(value)[-1] == 1}
         return dataclasses.replace(self, **picked, **single) if picked or single else self
 
     def per_site(self) -> dict[str, Any]:
-        """Return the parameters that are arrays, so that their last axis runs over the sites."""
+        """Return the parameters that are arrays; their last axis runs over the sites."""
         declared = [field.name for field in dataclasses.fields(self) if "per_site" in field.metadata]
         return {name: getattr(self, name) for name in declared if np.ndim(getattr(self, name))}
 
@@ -169,7 +169,7 @@ class Diminishing(Depletion):
 
 
 def one_more(visits: Numbers, where: AnyArray | np.bool_ | bool = True) -> Any:
-    """Return n + 1, or n where a condition does not hold. It never wraps around.
+    """Return n + 1, or n where a condition does not hold. The count never wraps around.
 
     Raises an OverflowError for NumPy counts that have reached the largest integer; JAX counts stay there.
     """
@@ -188,7 +188,7 @@ def one_more(visits: Numbers, where: AnyArray | np.bool_ | bool = True) -> Any:
 
 @functools.cache
 def _largest(dtype: np.dtype) -> int:
-    """Return the largest integer of a type. It is kept, because `np.iinfo` takes as long as a step of a world."""
+    """Return the largest integer of a type. It is cached, because `np.iinfo` takes as long as a step of a world."""
     return int(np.iinfo(dtype).max)
 
 
@@ -237,10 +237,10 @@ class FirstVisits(Diminishing):
 
 
 class _Mixture(Diminishing):
-    """A curve that is an average of geometric ones: f(n) = ∫ e^(−nv) dμ(v). So is its G, which quadrature computes.
+    """An average of geometric curves: f(n) = ∫ e^(−nv) dμ(v). Its G is the same average of their G, by quadrature.
 
-    By Bernstein's theorem every completely monotone curve is of this kind. What remains of these curves after some
-    visits is the same average at other rates: f(visits + n) = f(visits) ∫ e^(−n · scale · u) dμ(u).
+    By Bernstein's theorem every completely monotone curve is of this kind. After some visits,
+    the rest of such a curve is the same average at other rates: f(visits + n) = f(visits) ∫ e^(−n · scale · u) dμ(u).
     """
 
     @abc.abstractmethod
@@ -249,7 +249,7 @@ class _Mixture(Diminishing):
 
     @abc.abstractmethod
     def _log_scale(self, visits: Any, xp: ModuleType) -> Any:
-        """Return the logarithm of what multiplies the nodes after some visits."""
+        """Return the logarithm of `scale`, the factor of the nodes after some visits."""
 
     def generating_function(self, x: Numbers, visits: Numbers = 0, escape: Numbers | None = None) -> Any:
         one_minus_x = complement(x, escape)
@@ -272,7 +272,7 @@ class Hyperbolic(_Mixture):
     k: Any = parameter(limits=Limits(0, np.inf, "k is how fast the reward wears off; with 0 it never does"))
 
     def worth(self, memory: Memory) -> Any:
-        # k · 0 must be 0 in 32 bits too, so a k beyond their range is set to its end.
+        # k · 0 must be 0 in 32 bits too, so a k beyond their range is set to the largest number in it.
         largest = float(jnp.finfo(jnp.result_type(float)).max) if isinstance(memory, jax.Array) else np.inf
         k = self.k if isinstance(self.k, jax.Array) else np.minimum(self.k, largest)
         with np.errstate(over="ignore"):
@@ -310,8 +310,8 @@ class PowerLaw(_Mixture):
     def _endless(self, total: Any, visits: Numbers) -> Any:
         """Return Σₙ f(visits + n) for p > 1, which the quadrature finds unless p is close to 1.
 
-        There its nodes do not reach down to the smallest u that count, and the sum is taken from the Hurwitz zeta
-        function. Only SciPy knows that accurately, so the answer is NaN where JAX traces p or the visits, and p < 1.04.
+        Close to 1, its nodes do not reach the smallest u that matter, so the sum comes from the Hurwitz zeta function.
+        Only SciPy computes that accurately, so the answer is NaN where JAX traces p or the visits and p ≤ 1.04.
         """
         if is_traced(self.p, visits):
             return jnp.where(self.p > 1.04, total, jnp.nan)
@@ -320,7 +320,7 @@ class PowerLaw(_Mixture):
         return namespace(total).where(p < 1.5, zeta, total)
 
     def _nodes(self, xp: ModuleType) -> tuple[Any, Any]:
-        """Return nodes for the density u^(p−1) e^(−u) / Γ(p). For p above 20 it is too narrow for general nodes."""
+        """Return nodes for the density u^(p−1) e^(−u) / Γ(p), which is too narrow for the general nodes if p > 20."""
         p = xp.asarray(self.p)[..., None]
         mild = xp.minimum(p, 20.0)
         log_weight = (mild - 1) * _LOG_U - np.exp(_LOG_U) + _LOG_DU - _log_gamma(mild, xp)
@@ -336,11 +336,11 @@ def _log_gamma(p: Any, xp: ModuleType) -> Any:
 
 
 def without_overflow(value: Numbers, other: Numbers) -> Any:
-    """Return the smaller of a value and 10²⁸⁰: its product with any count is finite, and still as good as infinite.
+    """Return a value, or 10²⁸⁰ if that is smaller: its product with any count is finite, and as good as infinite.
 
-    JAX does not warn of products that overflow, so its values, which may have 32 bits, are left alone.
+    JAX values, which may have 32 bits, stay as they are, because JAX does not warn about products that overflow.
     """
-    if type(value) is float and value <= 1e280:  # The usual case, which a step of a world should not wait for.
+    if type(value) is float and value <= 1e280:  # This case comes first, because every step of a world takes it.
         return value
     return np.minimum(value, 1e280) if namespace(value, other) is np else value
 
@@ -374,7 +374,7 @@ class Listed(Diminishing):
         return xp.where(memory <= last, values[xp.minimum(memory, last)], self.tail)
 
     def generating_function(self, x: Numbers, visits: Numbers = 0, escape: Numbers | None = None) -> Any:
-        """Return Σₙ values[visits + n] xⁿ + tail · x^N / (1 − x), where N is the length of the list."""
+        """Return Σₙ f(visits + n) xⁿ over n < N, plus tail · x^N / (1 − x), where N is the length of the list."""
         one_minus_x = complement(x, escape)
         xp = namespace(*self.values, self.tail, x, visits, one_minus_x)
         n, length = np.arange(len(self.values)), len(self.values)

@@ -1,7 +1,7 @@
 """Packages that only parts of wane need, and the extras of `pip install 'wane[…]'` that bring them.
 
-A module that needs such packages calls `require` before it imports them. Whoever lacks one of them then reads which
-extra to install, instead of the name of a module that they never heard of.
+A module that needs such packages calls `require` before it imports them. If one of them is missing, the error
+says which extra to install, instead of naming a module that the user may not know.
 """
 
 import json
@@ -45,8 +45,8 @@ def require(extra: str, what: str) -> None:
 def install_command(extra: str) -> str:
     """Returns the command that installs an extra from where wane itself came from: an index, a folder or a wheel.
 
-    pip keeps that place beside the installed package (`direct_url.json`, PEP 610). So the command also works for those
-    who installed wane from a checkout or from a file.
+    pip notes that place next to the installed package (`direct_url.json`, PEP 610), so the command also works for
+    users who installed wane from a checkout or from a file.
     """
     try:
         origin = json.loads(distribution("wane").read_text("direct_url.json") or "{}")

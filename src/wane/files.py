@@ -31,9 +31,9 @@ READY = ".ready"
 SEAL = "seal"
 """The key under which a sealed JSON file holds the SHA-256 of the rest of it."""
 DEEPEST = 50
-"""How many lists and dictionaries may lie within each other in a JSON file."""
+"""The most levels of nested lists and dictionaries in a JSON file."""
 LARGEST_JSON = 50_000_000
-"""Bytes of a JSON file. Those of this package have some thousands."""
+"""The most bytes of a JSON file. The files of this package have a few thousand."""
 
 
 class DamagedFile(Exception):
@@ -47,7 +47,7 @@ def write(path: Path, fill: Callable[[Path], Any]) -> Path:
     'all of it'
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    # Nobody can guess the name, so nobody can have put a link in its place that leads elsewhere.
+    # Nobody can guess the name, so nobody can have put a link there that leads elsewhere.
     draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
     try:
         fill(draft)
@@ -55,7 +55,7 @@ def write(path: Path, fill: Callable[[Path], Any]) -> Path:
             os.fsync(file.fileno())
         draft.replace(path)
     except OSError as error:
-        if str(error.filename) == str(draft):  # Nobody knows the draft by its name.
+        if str(error.filename) == str(draft):  # The user knows the file, not its draft.
             error.filename = str(path)
         raise
     finally:
@@ -99,7 +99,7 @@ def write_json(path: Path, content: Any, *, sealed: bool = False) -> Path:
 def read_json(path: Path, kind: type = dict) -> Any:
     """Returns the content of a JSON file, which must be a dictionary, or of the `kind` that is given.
 
-    Raises DamagedFile if the file is missing, is no JSON of that kind, nests too deeply, or does not fit its seal.
+    Raises DamagedFile if the file is missing, is not JSON of that kind, nests too deeply, or does not match its seal.
     """
     try:
         if path.is_file() and path.stat().st_size > LARGEST_JSON:
@@ -119,14 +119,14 @@ def read_json(path: Path, kind: type = dict) -> Any:
 
 
 def read_bytes(path: Path) -> bytes:
-    """Returns the bytes of a file. Raises OSError if it is not an ordinary one: reading a pipe could last for ever."""
+    """Returns the bytes of an ordinary file. Raises OSError for any other: reading a pipe could last for ever."""
     if path.exists() and not path.is_file():
         raise OSError(f"{path} is not an ordinary file")
     return path.read_bytes()
 
 
 def checksum(path: Path) -> str:
-    """Returns the SHA-256 of a file's bytes, in hexadecimal. Raises OSError if it is not an ordinary one."""
+    """Returns the SHA-256 of an ordinary file's bytes, in hexadecimal. Raises OSError for any other."""
     if path.exists() and not path.is_file():
         raise OSError(f"{path} is not an ordinary file")
     with open(path, "rb") as file:
@@ -139,7 +139,7 @@ def _seal(content: Mapping[str, Any]) -> str:
 
 
 def _is_deep(content: Any) -> bool:
-    # Level by level, because a function that calls itself would fail for exactly the files that this one is to find.
+    # This goes level by level, because a recursive function would fail on exactly the files that it should find.
     level = [content]
     for _ in range(DEEPEST):
         lists = [item.values() if isinstance(item, dict) else item for item in level if isinstance(item, dict | list)]
@@ -148,7 +148,9 @@ def _is_deep(content: Any) -> bool:
 
 
 def name_leaves(tree: Tree) -> Arrays:
-    """The leaves of a tree as NumPy arrays, by their names. Raises TypeError for leaves that are no plain numbers.
+    """Returns the leaves of a tree as NumPy arrays, by name.
+
+    Raises TypeError if a leaf does not hold plain numbers, or if two leaves have the same name.
 
     >>> name_leaves({"a": (1.0, 2.0), "b": 3.0})
     {'a/0': array(1.), 'a/1': array(2.), 'b': array(3.)}
@@ -161,7 +163,7 @@ def name_leaves(tree: Tree) -> Arrays:
 
 
 def nest(arrays: Mapping[str, Any]) -> Any:
-    """Named leaves as nested dictionaries: the inverse of `name_leaves` for trees that are made of dictionaries.
+    """Returns named leaves as nested dictionaries: the inverse of `name_leaves` for trees of dictionaries.
 
     Raises ValueError if one name is both a leaf and a dictionary.
 
@@ -185,10 +187,10 @@ def nest(arrays: Mapping[str, Any]) -> Any:
 
 
 def fill_tree(like: Tree, arrays: Mapping[str, np.ndarray], source: Path | str) -> Tree:
-    """A tree with the structure of `like` and the named arrays as its leaves, NumPy's where those of `like` are.
+    """Returns a tree with the structure of `like` and the named arrays as its leaves.
 
-    Raises DamagedFile, which names the leaf and the `source`, if a leaf is missing, left over, or has another shape
-    or type than the leaf of `like`.
+    Leaves become JAX arrays, except where `like` has a NumPy array or a Python number. Raises DamagedFile, which names
+    the leaf and the `source`, if a leaf is missing, left over, or has another shape or type than the leaf of `like`.
     """
     expected = _expected(like)
     odd = sorted(set(expected) ^ set(arrays))
@@ -210,7 +212,7 @@ def fill_tree(like: Tree, arrays: Mapping[str, np.ndarray], source: Path | str) 
 
 def save_arrays(path: Path, arrays: Mapping[str, np.ndarray], about: Mapping[str, Any] | None = None) -> Path:
     """Writes named arrays, and a JSON note about them, as one safetensors file with a checksum."""
-    # A copy in C order: safetensors writes the memory of an array as it lies, whatever its strides are.
+    # The arrays are copied in C order, because safetensors writes the memory of an array and ignores its strides.
     plain = {name: np.array(array, order="C") for name, array in arrays.items()}
     text = json.dumps(about or {})
     # The format forgets the order of the arrays, and it shuffles the entries of its notes. So there is one entry only,
@@ -220,10 +222,10 @@ def save_arrays(path: Path, arrays: Mapping[str, np.ndarray], about: Mapping[str
 
 
 def load_arrays(path: Path | str) -> tuple[Arrays, dict[str, Any]]:
-    """The arrays of a safetensors file, in the order in which they were saved, and the note about them.
+    """Returns the arrays of a safetensors file, in the order in which they were saved, and the note about them.
 
-    Raises DamagedFile if the file cannot be read, or if its contents do not have the checksum that stands in it. A
-    file from elsewhere need not have a checksum.
+    Raises DamagedFile if the file cannot be read, or if its contents do not match the checksum in it. A file that
+    another program wrote need not have a checksum.
     """
     try:
         content = read_bytes(Path(path))

@@ -12,7 +12,7 @@ from typing import Any, TypeGuard
 
 
 def attach(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """Returns `__getattr__` and `__dir__` of a lazy package, which calls this with its `__name__`.
+    """Returns `__getattr__` and `__dir__` for a lazy package, which calls `attach(__name__)`.
 
     `__getattr__` imports the module that holds a name, or the submodule of that name. It raises AttributeError if
     there is neither.
@@ -31,7 +31,7 @@ def attach(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]
 
 
 def offered_names(tree: ast.Module) -> dict[str, str]:
-    """The names that are imported under `if TYPE_CHECKING:`, and the module that each comes from.
+    """Returns the names that are imported under `if TYPE_CHECKING:`, and the module that each comes from.
 
     >>> offered_names(ast.parse("if TYPE_CHECKING:\\n    from wane.mdp import MDP"))
     {'MDP': 'wane.mdp'}
@@ -42,7 +42,7 @@ def offered_names(tree: ast.Module) -> dict[str, str]:
 
 
 def is_type_checking(node: ast.AST) -> TypeGuard[ast.If]:
-    """Whether a statement is `if TYPE_CHECKING:`, whose contents are never executed."""
+    """Returns whether a statement is `if TYPE_CHECKING:`, whose contents are never executed."""
     return isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
 
 

@@ -1,8 +1,8 @@
-"""How much memory a computation may take, and the refusal of what would take more.
+"""Limits the memory that a computation may take, and refuses computations that need more.
 
 A function that makes large arrays estimates their size and calls `require_memory` before it allocates anything. So a
-computation that is too large is refused at once, in words that name the sizes and the cure, and the machine does not
-start to swap.
+computation that is too large is refused at once, with a message that names the sizes and a remedy, and the machine does
+not start to swap.
 
 The limit is half of the memory that is available: to the machine, or to the container (cgroup) that the process runs
 in. The environment variable WANE_MEMORY_GIB sets another limit, in GiB. It is read at each check, so a program can set
@@ -18,7 +18,7 @@ from wane.types import Integer, Real
 
 VARIABLE = "WANE_MEMORY_GIB"
 GIB = 2**30
-_NEVER_REFUSED = 2**26  # Looking up what is available takes longer than to solve a small chain, so this much is free.
+_NEVER_REFUSED = 2**26  # Looking up the memory takes longer than solving a small chain, so this much is not checked.
 _GROUPS = Path("/sys/fs/cgroup")
 
 
@@ -44,7 +44,7 @@ def require_memory(
 
 
 def memory_limit() -> float:
-    """Return how many bytes a computation may take. Raises a ValueError if WANE_MEMORY_GIB holds no positive number."""
+    """Return how many bytes a computation may take. Raises a ValueError if WANE_MEMORY_GIB is not a positive number."""
     chosen = os.environ.get(VARIABLE)
     if not chosen:
         return available_memory() / 2
@@ -70,14 +70,14 @@ def _of_the_machine() -> float:
     except OSError:
         pass
     try:
-        # This is all of the memory and not what is free: macOS does not publish that as a file.
+        # This is all memory and not only the free part, which macOS does not publish as a file.
         return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
     except (AttributeError, ValueError, OSError):
         return 8.0 * GIB
 
 
 def _of_the_container() -> float:
-    """Return the least that the process's control group, or one that holds it, can still get. Cached files are free."""
+    """Return the least bytes that the process's control group or one around it can still get. Caches count as free."""
     try:
         own = Path("/proc/self/cgroup").read_text().rsplit("::", 1)[-1].strip().lstrip("/")
     except OSError:

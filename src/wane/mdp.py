@@ -132,7 +132,7 @@ class MDP:
 def check_kernel(kernel: KernelLike) -> Kernel:
     """Return a kernel that is ready for use: a float64 array, a CSR array, or a JAX array.
 
-    Raises a ValueError that names the first bad row, or a TypeError if this is no matrix of real numbers.
+    Raises a ValueError that names the shape or the first bad row, or a TypeError if the entries are not real numbers.
     """
     if isinstance(kernel, jax.Array):
         _check_square(kernel.shape)
@@ -151,9 +151,9 @@ def check_kernel(kernel: KernelLike) -> Kernel:
 
 
 def _canonical(matrix: Any) -> sparse.csr_array:
-    """Return a sparse matrix as a CSR array of float64 that has each entry once, and leave the caller's own alone.
+    """Return a sparse matrix as a CSR array of float64 that has each entry once. The caller's matrix is not changed.
 
-    Repeated entries stand for their sum. SciPy's search for strong components never ends if it meets one.
+    Repeated entries are summed, because SciPy's search for strong components never ends if it meets one.
     """
     ready = isinstance(matrix, sparse.csr_array) and matrix.dtype == np.float64
     tidy: Any = matrix if ready else sparse.csr_array(matrix, dtype=np.float64)
@@ -166,7 +166,7 @@ def _canonical(matrix: Any) -> sparse.csr_array:
 def check_discount(discount: Scalar) -> Any:
     """Return γ. Raises a ValueError if it lies outside [0, 1].
 
-    While JAX traces it that is checked at run time, if `wane.jit_checks` are on.
+    While JAX traces γ, it is checked at run time, if `wane.jit_checks` are on.
     """
     if type(discount) is float and 0 <= discount <= 1:
         return discount
@@ -180,7 +180,7 @@ def check_discount(discount: Scalar) -> Any:
 def check_sites(sites: ArrayLike | None, n_states: Integer) -> Int[np.ndarray, " sites"]:
     """Return the sites as an array of distinct state numbers.
 
-    None stands for all states, and a boolean mask over the states is understood. Raises a ValueError that names the
+    None stands for all states, and a boolean mask over the states is accepted. Raises a ValueError that names the
     site that is unknown or listed twice.
     """
     if sites is None:
@@ -309,7 +309,7 @@ def _require_rows(matrix: Any, what: str, may_end: bool = True) -> Any:
 
 
 def _first_bad_entry(matrix: Any, tolerance: float) -> tuple[int, int, float]:
-    """Return row, column and value of the first entry that is no probability."""
+    """Return row, column and value of the first entry that is not a probability."""
     entries = matrix.data if sparse.issparse(matrix) else matrix
     bad = np.argwhere(~((entries >= 0) & (entries <= 1 + tolerance)))[0]
     if sparse.issparse(matrix):

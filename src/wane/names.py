@@ -1,15 +1,15 @@
-"""Names that somebody may mistype: the error lists those that there are, and the one that was probably meant."""
+"""Errors for mistyped names: they list the known names, and propose the one that was probably meant."""
 
 import difflib
 from collections.abc import Iterable
 
 
 class UnknownName(ValueError):
-    """Raised for a name that nothing has. The message proposes the nearest name."""
+    """Raised for an unknown name. The message proposes the nearest known name."""
 
 
 def unknown(kind: str, name: object, known: Iterable[str], more: str = "") -> UnknownName:
-    """Returns the error for a name of some kind that is not among the known ones. `more` ends its sentence.
+    """Returns the error for a name that is not among the known names of a kind. `more` ends the message.
 
     >>> print(unknown("world", "four-room", ["toy", "four-rooms"]))
     unknown world 'four-room': did you mean 'four-rooms'? There are toy, four-rooms
@@ -21,9 +21,9 @@ def unknown(kind: str, name: object, known: Iterable[str], more: str = "") -> Un
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """Returns the known name that is most like a name, or None if none is.
+    """Returns the known name that is most similar to a name, or None if none is similar.
 
-    Capitals count for nothing, and neither does whether words are joined by "-" or by "_".
+    Neither upper and lower case nor "-" and "_" are told apart.
 
     >>> nearest("Q_lamda", ["toy", "q-lambda"]), nearest("walk", ["toy", "q-lambda"])
     ('q-lambda', None)

@@ -1,7 +1,7 @@
 """Rewards that grow back: the paper's three replenishing schemes (its appendix J), as depletions.
 
-The paper's reward and its representation disagree for two of them. There `form` chooses which one is meant; the reward
-is the default.
+For two of them, the paper's reward and its representation disagree. There `form` chooses one of the two; the reward is
+the default.
 """
 
 from typing import Any, Literal, NamedTuple
@@ -52,8 +52,8 @@ class TimeElapsed(Depletion):
 class EligibilityTrace(Depletion):
     """1 − (1 − λ_d) e, where e is an eligibility trace of visits that decays by λ_r a step: the paper's second scheme.
 
-    The paper's reward sums the trace over the visits before the present one. Its Ω includes the present visit, so that
-    already the first visit pays λ_d. `form="reward"` is the former, `form="representation"` the latter.
+    The paper's reward sums the trace over the visits before the present one. Its Ω includes the present visit, so the
+    first visit already pays λ_d. `form="reward"` is the former, `form="representation"` the latter.
     """
 
     drop: Any = parameter(limits=DROP)
@@ -86,7 +86,7 @@ class EligibilityTrace(Depletion):
 class TotalTime(Depletion):
     """Each visit multiplies the reward by λ_d, each step elsewhere by q: the paper's third scheme.
 
-    The paper's reward grows while the agent is away (q = 1/λ_r), its representation shrinks (q = λ_r).
+    In the paper's reward, a site pays more after a step elsewhere (q = 1/λ_r); in its representation, less (q = λ_r).
     `form="reward"` is the former, `form="representation"` the latter.
     """
 
@@ -102,7 +102,7 @@ class TotalTime(Depletion):
 
     @property
     def growth(self) -> Numbers:
-        """q, the factor of a step that is spent elsewhere."""
+        """q, the factor by which a step elsewhere multiplies the reward."""
         return 1 / self.regrow if self.form == "reward" else self.regrow
 
     @property

@@ -1,4 +1,4 @@
-"""Settings that are checked: what a setting may be is declared once, in the type of its field.
+"""Checked settings: the type of a field declares, in one place, which values the setting may have.
 
     @dataclass(frozen=True)
     class Config(Checked):
@@ -10,7 +10,7 @@
             require(self.rounds >= len(self.lambdas), self, "rounds", "at least one for each λ is needed")
 
 `Checked` checks all fields when such a dataclass is made, those of nested dataclasses included, and then calls `rules`,
-which holds what concerns several fields. An error names the setting, the value that it got and what is needed:
+which checks conditions on several fields. An error names the setting, the value that it got and what is needed:
 
     epsilon = 7: a probability between 0 and 1 is needed
 
@@ -33,14 +33,14 @@ from wane.names import nearest
 
 
 class SettingError(ValueError):
-    """Raised for a setting that cannot be used: its name, its value, and a sentence that says what is needed."""
+    """Raised for a setting that cannot be used. It holds the name, the value, and what is needed."""
 
     def __init__(self, name: str, value: Any, needed: str):
         self.name, self.value, self.needed = name, value, needed
         super().__init__(f"{name} = {_shown(value)}: {needed}")
 
     def __reduce__(self) -> tuple[type, tuple[str, Any, str]]:
-        # An exception is pickled by its message alone, and a worker's error comes back pickled.
+        # Python would pickle the message alone, and errors come back from worker processes pickled.
         return type(self), (self.name, self.value, self.needed)
 
     @property
@@ -57,19 +57,19 @@ class SettingError(ValueError):
 
 @dataclass(frozen=True)
 class Range:
-    """The numbers that a setting may be: from `low` to `high`, both included unless `above` or `below` is set."""
+    """The numbers that a setting may have: from `low` to `high`, both included unless `above` or `below` is set."""
 
     low: float = -math.inf
     high: float = math.inf
     what: str = ""
-    """What the number is, with its article: "a probability". Nothing stands for "a number" or "a whole number"."""
+    """What the number is, with its article: "a probability". If empty: "a number" or "a whole number"."""
     above: bool = False
     """Whether `low` itself is excluded."""
     below: bool = False
     """Whether `high` itself is excluded."""
 
     def holds(self, number: float) -> bool:
-        """Whether a number is finite and lies in the range."""
+        """Returns whether a number is finite and lies in the range."""
         # A whole number may be too large for a float.
         if isinstance(number, float) and not math.isfinite(number):
             return False
@@ -78,7 +78,7 @@ class Range:
         )
 
     def needed(self, whole: bool) -> str:
-        """What is needed, in words.
+        """Returns what is needed, in words.
 
         >>> Range(0, 1, "a probability").needed(False), Range(1).needed(True)
         ('a probability between 0 and 1 is needed', 'a whole number of at least 1 is needed')
@@ -100,11 +100,11 @@ class Range:
 
 
 LONGEST = 60
-"""Characters of a value in an error."""
+"""The most characters of a value that an error message shows."""
 
 
 class _Distinct:
-    """Says that no value of a list may be given twice."""
+    """Marks a list in which no value may appear twice."""
 
 
 DISTINCT = _Distinct()
@@ -119,7 +119,7 @@ Finite = Annotated[float, Range(-1_000_000, 1_000_000)]
 NotNegative = Annotated[float, Range(0, 1_000_000)]
 Positive = Annotated[float, Range(0, 1_000_000, above=True)]
 Count = Annotated[int, Range(1, 1_000_000)]
-"""How many there are of something."""
+"""A number of things, at least 1."""
 
 _deferred: ContextVar[bool] = ContextVar("deferred", default=False)
 
@@ -132,14 +132,14 @@ class Checked:
             check(self)
 
     def rules(self) -> None:
-        """Raises SettingError if settings do not fit each other. Each of them alone is right already."""
+        """Raises SettingError if settings contradict each other. Each setting has passed its own check before."""
 
 
 @contextmanager
 def deferred() -> Iterator[None]:
-    """Lets dataclasses be made unchecked. Whoever makes them calls `check` on the outermost one afterwards.
+    """Switches the checks off while dataclasses are made. The caller then calls `check` on the outermost one.
 
-    A nested dataclass is made before the one around it, so it cannot tell its place ("agent.") in an error.
+    A nested dataclass is made before the one around it, so its own check could not name its place ("agent.").
     """
     token = _deferred.set(True)
     try:
@@ -158,13 +158,13 @@ def require(fine: bool, settings: Any, name: str, needed: str) -> None:
 
 
 def check(settings: Any) -> None:
-    """Checks a dataclass of settings and the dataclasses in it. Raises SettingError for the first that is wrong."""
+    """Checks a dataclass of settings and the dataclasses in it. Raises SettingError for the first wrong setting."""
     check_values(_values(settings), field_types(type(settings)))
     _check_rules(settings, "")
 
 
 def check_values(values: Mapping[str, Any], types: Mapping[str, Any], prefix: str = "") -> None:
-    """Checks values by the types of their fields or parameters. Raises SettingError for the first that is wrong."""
+    """Checks values against the types of their fields or parameters. Raises SettingError for the first wrong value."""
     for name, value in values.items():
         hint = types.get(name, Any)
         if is_nested(value):
@@ -174,7 +174,7 @@ def check_values(values: Mapping[str, Any], types: Mapping[str, Any], prefix: st
 
 
 def field_types(kind: type) -> Mapping[str, Any]:
-    """The types of a dataclass's fields, with their ranges."""
+    """Returns the types of a dataclass's fields, with their ranges."""
     return _field_types(kind)
 
 
@@ -184,7 +184,7 @@ def _field_types(kind: type) -> Mapping[str, Any]:
 
 
 def is_nested(value: Any) -> bool:
-    """Whether a value is itself a group of settings. A depletion or a world is not: it checks itself."""
+    """Returns whether a value is itself a group of settings. A depletion or a world is not: it checks itself."""
     equinox = sys.modules.get("equinox")
     if not dataclasses.is_dataclass(value) or isinstance(value, type):
         return False
@@ -196,7 +196,7 @@ def _values(settings: Any) -> dict[str, Any]:
 
 
 def _check_rules(settings: Any, prefix: str) -> None:
-    """Calls `rules` of the innermost dataclasses first. Errors get the names that settings have from outside."""
+    """Calls `rules`, for the innermost dataclasses first. Errors name a setting by its full path, "agent.epsilon"."""
     types = field_types(type(settings))
     for name, value in _values(settings).items():
         if is_nested(value):
@@ -209,7 +209,7 @@ def _check_rules(settings: Any, prefix: str) -> None:
 
 
 def _inside(prefix: str, name: str, hint: Any) -> str:
-    """What stands in front of the settings of a nested dataclass: "agent.", or nothing if an option says so."""
+    """Returns the prefix of a nested dataclass's settings: "agent.", or the outer prefix if its option is unnamed."""
     unnamed = any(getattr(note, "name", None) == "" for note in getattr(hint, "__metadata__", ()))
     return prefix if unnamed else f"{prefix}{name}."
 
@@ -241,7 +241,7 @@ def _check_list(
 
 
 def _check_one(name: str, value: Any, shown: Any, limits: Range | None, members: tuple[Any, ...]) -> None:
-    """Checks a word against the words that there are, and a number (or an array of them) against its range."""
+    """Checks a word against the allowed words, and a number (or an array of numbers) against its range."""
     but = f", not {_shown(value)}" if value is not shown else ""
     words = [word for member in members if get_origin(member) is Literal for word in get_args(member)]
     if words:
@@ -260,7 +260,7 @@ def _check_one(name: str, value: Any, shown: Any, limits: Range | None, members:
 
 
 def _opened(hint: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-    """What a type is annotated with, and the types that it is a union of."""
+    """Returns the annotations of a type, and the members of its union (or the type itself)."""
     notes: tuple[Any, ...] = ()
     while get_origin(hint) is Annotated:
         notes, hint = (*notes, *hint.__metadata__), get_args(hint)[0]
@@ -280,7 +280,7 @@ def _is_traced(value: Any) -> bool:
 
 
 def _numbers(value: Any) -> list[Any] | None:
-    """The numbers of a number or an array, or None if it is something else."""
+    """Returns the numbers in a number or an array, or None for anything else."""
     found = value.ravel().tolist() if hasattr(value, "ravel") else [value]
     numbers = all(isinstance(each, int | float) and not isinstance(each, bool) for each in found)
     return found if numbers else None
@@ -292,7 +292,7 @@ def _either(words: list[Any]) -> str:
 
 
 def _shown(value: Any) -> str:
-    """A value as a person would write it: 7 for 7.0, and cut if it is long."""
+    """Returns a value as a person would write it, 7 for 7.0, cut if it is long."""
     if isinstance(value, tuple | list):
         return f"({', '.join(map(_shown, value))})"
     whole = isinstance(value, float) and value.is_integer() and abs(value) < 1e15

@@ -1,8 +1,8 @@
 """Sums over visits: powers, power series and averages of geometric series that keep their digits near certain return.
 
 With x the discounted probability of coming back, a site that pays f(n) at its n-th visit pays Σₙ f(n) xⁿ in all. If x
-is close to 1, the digits that matter are those of 1 − x, the `escape`. It is passed beside x, and all functions use it.
-In 32 bits, where x itself has seven digits only, this matters at moderate discounts already.
+is close to 1, the digits that matter are those of 1 − x, the `escape`, which is passed along with x. In 32 bits, where
+x itself has seven digits only, this already matters at moderate discounts.
 """
 
 from types import ModuleType
@@ -45,7 +45,7 @@ def divide(a: Numbers, b: Numbers) -> Float[AnyArray, "..."]:
 
 
 def fraction_to_power(fraction: Numbers, n: Numbers) -> Any:
-    """Return fractionⁿ. In 32 bits the rounding of a known fraction, which n would multiply, is corrected."""
+    """Return fractionⁿ. In 32 bits, the rounding error of a known fraction, which n multiplies, is corrected."""
     if isinstance(fraction, jax.Array) or not isinstance(n, jax.Array) or jnp.result_type(float) == jnp.float64:
         return fraction**n
     exact = np.asarray(fraction, np.float64)
@@ -120,10 +120,10 @@ def check_bound(depletion: Curve, worth: ArrayLike) -> None:
 def average_of_geometric_series(log_u: Any, log_weight: Any, log_scale: Any, x: Any, escape: Any) -> Any:
     """Return Σⱼ weight(j) / (1 − x e^(−rate(j))), where rate = scale · u: an average of geometric series.
 
-    The nodes j lie on the last axis, and all that is known about them is given in logarithms, because u and the weights
-    go far beyond the range of 32 bits. Nothing can overflow: the denominator is (1 − x) + x (1 − e^(−rate)), and where
-    the rate is the larger one of 1 − x and rate, but small, it is taken out of weight and denominator in advance. The
-    answer is NaN for 0 < 1 − x < `LEAST_ESCAPE`.
+    The nodes j lie on the last axis. They and their weights are given as logarithms, because u and the weights go far
+    beyond the range of 32 bits. Nothing can overflow: the denominator is (1 − x) + x (1 − e^(−rate)), and where
+    1 − x < rate < 1, weight and denominator are first divided by the rate. The answer is NaN for
+    0 < 1 − x < `LEAST_ESCAPE`.
     """
     xp = namespace(log_u, log_weight, log_scale, x, escape)
     x, escape, log_scale = (xp.asarray(a)[..., None] for a in (x, escape, log_scale))
@@ -137,7 +137,7 @@ def average_of_geometric_series(log_u: Any, log_weight: Any, log_scale: Any, x: 
     certain = escape <= 0
     by_rate = (log_rate < 0) & (certain | (log_rate > xp.log(xp.where(certain, 1.0, escape))))
     escape = xp.where(certain, 0.0, escape)
-    # `where` guards the branch that is not taken too, because gradients go through both.
+    # `where` also guards the branch that is not taken, because gradients go through both.
     escape_per_rate = escape / xp.where(by_rate & (rate > 0), rate, 1.0)
     above = xp.exp(xp.where(by_rate, log_ratio, -xp.inf)) / xp.where(by_rate, escape_per_rate + x * returns, 1.0)
     below = xp.exp(xp.where(by_rate, -xp.inf, xp.asarray(log_weight, kind)))
@@ -147,7 +147,7 @@ def average_of_geometric_series(log_u: Any, log_weight: Any, log_scale: Any, x: 
 
 
 def _return_per_rate(rate: Any, xp: ModuleType) -> Any:
-    """Return (1 − e^(−rate)) / rate. Its Taylor series stands for it where the rate, or its square, may underflow."""
+    """Return (1 − e^(−rate)) / rate. A Taylor series replaces it where the rate, or its square, may underflow."""
     small = rate < 1e-3
     series = 1 - rate / 2 * (1 - rate / 3 * (1 - rate / 4 * (1 - rate / 5)))
     safe = xp.where(small, 1.0, rate)
@@ -159,7 +159,7 @@ def double_exponential_nodes(
 ) -> tuple[Float[np.ndarray, " nodes"], Float[np.ndarray, " nodes"]]:
     """Return log u and log du of nodes u = exp(w − e^(−w)) on (0, ∞), which approach both ends double-exponentially.
 
-    Singularities at the ends do no harm then. The smallest u, e^(−1103), is below the range of floating-point numbers.
+    So singularities at the ends do no harm. The smallest u, e^(−1103), is below the range of floating point.
     Around u = 1 − x the logarithms of the nodes are step · (1 − log(1 − x)) apart. That is fine enough for 1 − x above
     1e-25, which is `LEAST_ESCAPE`.
     """
@@ -171,7 +171,7 @@ def double_exponential_nodes(
 def gamma_nodes(p: Any, count: int, xp: ModuleType) -> tuple[Any, Any]:
     """Return log u and log weights of nodes for the gamma density of large p, u^(p−1) e^(−u) / Γ(p).
 
-    With u = p e^ζ the density is close to a normal one of width 1/√p, and equally spaced ζ integrate it to all digits.
+    With u = p e^ζ the density is nearly normal with width 1/√p, and equally spaced ζ integrate it to all digits.
     """
     zeta = np.linspace(-12.0, 12.0, count) / xp.sqrt(p)
     log_weight = p * (zeta - xp.expm1(zeta))

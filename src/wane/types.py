@@ -14,7 +14,7 @@ from jaxtyping import Float
 from scipy import sparse
 
 AnyArray = np.ndarray | jax.Array
-"""An array of NumPy or of JAX."""
+"""A NumPy or JAX array."""
 Integer = int | np.integer | jaxtyping.Integer[AnyArray, ""]
 """A whole number: Python's, NumPy's, or an array without axes (which JAX may be tracing)."""
 Scalar = float | int | np.number | Float[AnyArray, ""] | jaxtyping.Integer[AnyArray, ""]

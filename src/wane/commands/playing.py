@@ -45,7 +45,7 @@ def evaluate(
 
 
 def _earnings(agent: str, found: Any, best: float | None) -> Table:
-    """What an agent earned, as a table."""
+    """Returns a table of what an agent earned."""
     from wane.runs.evaluation import mean_and_error
 
     table = Table("", "mean", "± standard error", title=f"{agent}, {len(found.returns)} episodes")

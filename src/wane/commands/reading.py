@@ -1,4 +1,4 @@
-"""`wane list`, `show`, `compare` and `report`: what was computed is read and shown."""
+"""`wane list`, `show`, `compare` and `report` read what was computed, and show it."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -34,7 +34,7 @@ def report(out: Path = Path("out"), verbose: bool = False) -> None:
 
 
 def list_experiments(out: Path = Path("out")) -> None:
-    """Lists the experiments, and all runs that there are.
+    """Lists the experiments and all runs.
 
     Args:
         out: folder of the runs
@@ -57,7 +57,7 @@ def list_experiments(out: Path = Path("out")) -> None:
 
 
 def _scale_words(run: "FoundRun") -> str:
-    """The scale of a finished run, with a star if `wane reproduce` would compute it again."""
+    """Returns the scale of a finished run, with a star if `wane reproduce` would compute it again."""
     from wane.runs import Run
 
     name, scale, root = run.experiment, run.scale, run.folder.parent.parent
@@ -67,7 +67,7 @@ def _scale_words(run: "FoundRun") -> str:
 
 
 def _print_runs(console: Console, runs: Sequence["FoundRun"], title: str) -> None:
-    """Prints a line for each run: its state, and its folder. What was interrupted comes with the command to resume."""
+    """Prints the state and the folder of each run, and the command that resumes an interrupted run."""
     from wane import report as reports
 
     states = [reports.run_state(run).partition(": ") for run in runs]
@@ -89,7 +89,7 @@ def show(
     open: bool = False,
     verbose: bool = False,
 ) -> None:
-    """Tells what an experiment is about, and what came out of it.
+    """Shows what an experiment is about, and what came out of it.
 
     Args:
         name: one of `wane list`, an experiment or a run
@@ -124,7 +124,7 @@ def show(
 
 
 def _roots(out: Path) -> list[Path]:
-    """The folders with runs: that of the user, and that of the package."""
+    """Returns the folders with runs that exist: the user's and the package's."""
     return [root for root in (out, KEPT) if root.is_dir()]
 
 

@@ -1,4 +1,4 @@
-"""`wane run` and `wane reproduce`: experiments are computed."""
+"""`wane run` and `wane reproduce` compute experiments."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from wane.runs.options import Launcher
 from wane.settings import Checked, Range
 
 Unprefixed = tyro.conf.arg(name="")
-"""Options of a nested dataclass without the name of its field in front."""
+"""Marks a nested dataclass whose options do not begin with the name of its field."""
 LOCAL = Launcher()
 
 
@@ -62,10 +62,10 @@ def run(words: Sequence[str]) -> None:
 
 
 def parse_run(words: Sequence[str]) -> tuple[RunOptions, Any, str]:
-    """The options, the settings and the name of `wane run NAME …`.
+    """Returns the options, the settings and the name of `wane run NAME …`.
 
     The name and the scale decide which settings there are and what their defaults are, so they are read first. Raises
-    UsageError, UnknownName or SettingError for what makes no sense.
+    UsageError, UnknownName or SettingError for words that make no sense.
     """
     from wane.runs.settings import parse_settings
 
@@ -79,7 +79,7 @@ def parse_run(words: Sequence[str]) -> tuple[RunOptions, Any, str]:
 
 
 def _refuse_other_file(folder: Path, name: str) -> None:
-    """Raises RunError if a folder holds results of another file of the same name, which would be replaced."""
+    """Raises RunError if a folder holds results of another file of the same name, which the run would replace."""
     from wane.report.collect import read
 
     found = read(folder).record.get("file") if own.is_file_name(name) and folder.is_dir() else None
@@ -95,7 +95,7 @@ def reproduce(
     launch: Annotated[Launcher, Unprefixed] = LOCAL,
     verbose: bool = False,
 ) -> None:
-    """Runs all experiments that are not there yet, and writes the report.
+    """Runs all experiments that are not up to date, and writes the report.
 
     Args:
         only: names of experiments; all by default

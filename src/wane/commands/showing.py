@@ -1,4 +1,4 @@
-"""`wane demo` and `wane errata`: what the package has to show without any run."""
+"""`wane demo` and `wane errata`, which need no run."""
 
 from pathlib import Path
 
@@ -27,7 +27,7 @@ def errata() -> None:
 
 
 def demo(out: Path = Path("out"), animate: bool = True) -> None:
-    """Shows foragers with different beliefs about λ beside the optimum, in seconds.
+    """Shows foragers with different beliefs about λ, compared with the optimum, in seconds.
 
     Args:
         out: folder of all runs; a page to play with, and films if they can be made, go to demo/ in it

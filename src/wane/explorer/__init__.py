@@ -2,8 +2,8 @@
 
 `explore(world)` makes the page, which shows itself in Jupyter and saves itself as one HTML file. That file needs no
 server, no network and no Python. Its source lies in `page/` as plain JavaScript modules, a style sheet and an HTML
-file, which `wane.explorer.bundle` puts together. The mathematics of the page is that of this package in another
-language; tests hold the two to each other.
+file, which `wane.explorer.bundle` puts together. The page computes the same as this package, in another
+language; tests compare the two.
 """
 
 from typing import TYPE_CHECKING

@@ -1,8 +1,8 @@
 """Puts the explorer's modules, style and data into one HTML file that loads nothing.
 
 The files of `page/` are ordinary JavaScript modules: `import { a } from "./b.js"` at the top, and `export` in front of
-what others may use. Each becomes a function whose answer holds its exports, in an order in which every module comes
-after those that it imports:
+what others may use. Each becomes a function that returns its exports, in an order in which every module comes after
+those that it imports:
 
     wane["linear"] = (() => { …; return { factor, solve }; })();
 
@@ -29,12 +29,12 @@ _SERVE = 'if (typeof document === "undefined") wane.engine.serve(self);\n'
 
 
 def build(data: Any) -> str:
-    """Returns the page as HTML. `data` is anything that JSON can hold; the page finds it as its catalogue and state."""
+    """Returns the page as HTML. `data` is anything that JSON can hold: the page's catalogue and state."""
     mathematics, page, style = _scripts()
     parts = {
         "policy": html.escape(_policy(mathematics, page, style=style)),
         "style": style,
-        # Inside of a script, "<" could end it; in JSON the escape means the same.
+        # Inside of a script, "<" could begin its end tag. In JSON the escape means the same.
         "data": json.dumps(data, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c"),
         "mathematics": mathematics,
         "page": page,

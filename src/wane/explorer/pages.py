@@ -32,7 +32,7 @@ class Explorer:
     """A page with a world in it. Jupyter shows it; `save` writes it as one HTML file."""
 
     state: dict[str, Any]
-    """What the page shows when it opens: the description of the world and, if given, how to look at it."""
+    """What the page shows when it opens: the description of the world and, if given, the view of it."""
 
     @property
     def html(self) -> str:
@@ -56,8 +56,8 @@ def explore(world: World | str = "two-rooms", *, view: dict[str, Any] | None = N
     """Returns a page in which a world can be painted, changed and foraged in.
 
     `world` is a `World` or what `find_world` takes: a name of the catalogue, a JSON file, a link of the page. `view` is
-    how to look at it; the page itself makes and checks that. Raises ValueError for a world that the page cannot show:
-    it knows five kinds of depletions, rewards that are paid on arrival, and maps of up to 42 × 42 cells.
+    what the page shows of the world; the page itself makes and checks it. Raises ValueError for a world that the page
+    cannot show: it knows five kinds of depletions, rewards that are paid on arrival, and maps of up to 42 × 42 cells.
     """
     if isinstance(world, str):
         world, linked = find_world(world)
@@ -67,7 +67,7 @@ def explore(world: World | str = "two-rooms", *, view: dict[str, Any] | None = N
 
 
 def find_world(name: str) -> tuple[World, dict[str, Any] | None]:
-    """Returns the world that a text names, and how to look at it if the text is a link that says so.
+    """Returns the world that a text names, and its view if the text is a link that holds one.
 
     The text is a name of the catalogue, a path that ends with ".json", or a link of the page from # on. Raises
     ValueError if there is no such world.
@@ -78,7 +78,7 @@ def find_world(name: str) -> tuple[World, dict[str, Any] | None]:
 
 
 def _check(world: World) -> None:
-    """Raises ValueError if the page cannot show a world, and says what would be right."""
+    """Raises ValueError if the page cannot show a world. The message says what it can show."""
     kind, (rows, columns) = type(world.depletion).__name__, world.map.shape
     limits = {
         f"depletions of the kinds {', '.join(KINDS)}, not {kind}": kind in KINDS,

@@ -133,14 +133,14 @@ def _fits(value: Any, kind: Any) -> bool:
 
 
 def _is_number(value: Any) -> bool:
-    """Whether a value is a number that can be printed: JSON's integers may be larger than any float."""
+    """Returns whether a value is a number that can be printed: JSON's integers may be larger than any float."""
     return isinstance(value, float) or (isinstance(value, int) and abs(value) < 2**1000)
 
 
 def _is_claim(claim: Any) -> bool:
-    """Whether an entry has all texts, a verdict, and for a claim that was tested an estimate.
+    """Returns whether an entry has all texts, a verdict, and, if the claim was tested, an estimate.
 
-    Runs of earlier versions do not tell where a claim comes from.
+    Runs of earlier versions do not say where a claim comes from.
     """
     if not isinstance(claim, dict) or claim.get("verdict") not in VERDICTS:
         return False

@@ -23,12 +23,12 @@ from wane.report.words import command, evaluate_command
 SCALES = ("paper", "quick")
 """The scales, in the order of the report."""
 LOOKS = 20
-"""How often a folder is looked at again that changes while it is read."""
+"""How often, at most, a folder that changes during reading is read again."""
 
 
 @dataclass(frozen=True)
 class Texts:
-    """What a run folder tells about its experiment, in words."""
+    """The texts about an experiment in a run folder."""
 
     title: str
     source: str = ""
@@ -38,7 +38,7 @@ class Texts:
     differences: str = ""
     """Where the experiment differs from the paper, and why."""
     paper_cost: str = ""
-    """What the paper says that the experiment cost."""
+    """The cost of the experiment, according to the paper."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Run:
 
     @property
     def failures(self) -> Mapping[str, str]:
-        """What could not be drawn, the figure or a film, and why."""
+        """The pictures that could not be drawn (the figure or films), with the reasons."""
         return self.record.get("failures", {})
 
     @property
@@ -79,7 +79,7 @@ class Run:
 
     @property
     def texts(self) -> Texts | None:
-        """What the run tells about its experiment, or None if run.json has no title."""
+        """The texts about the experiment, or None if run.json has no title."""
         known = {field.name for field in dataclasses.fields(Texts)}
         found = {name: text for name, text in self.record.get("texts", {}).items() if name in known}
         return Texts(**found) if found.get("title") else None
@@ -98,10 +98,10 @@ class Run:
 def collect(*roots: str | Path) -> list[Run]:
     """Returns the runs below some folders, or in them, in the order of the report. A root may be missing.
 
-    Several whole runs may have the same experiment, scale and settings: the one below the earliest root is returned.
+    Of several whole runs with the same experiment, scale and settings, the one below the first root is returned.
     Damaged runs are all returned, so that the report can name them.
     """
-    # Experiments import pandas and matplotlib. Whoever only imports the report does not wait for them.
+    # Experiments import pandas and matplotlib. They are imported here, so that importing the report stays fast.
     from wane.experiments import NAMES
 
     runs: dict[Any, Run] = {}
@@ -130,7 +130,7 @@ def _identity(run: Run) -> Any:
 
 
 def _place(run: Run, names: tuple[str, ...]) -> tuple[Any, ...]:
-    """A key to sort by: registered experiments come first, paper before quick, changed and damaged runs last."""
+    """Returns a sort key: registered experiments come first, paper before quick, changed and damaged runs last."""
     place = names.index(run.experiment) if run.experiment in names else len(names)
     changed = json.dumps(run.changed, sort_keys=True) if run.changed else ""
     return place, run.experiment, SCALES.index(run.scale), changed, bool(run.problems)
@@ -139,8 +139,8 @@ def _place(run: Run, names: tuple[str, ...]) -> tuple[Any, ...]:
 def read(folder: Path) -> Run:
     """Reads one run folder. Raises ValueError if the folder above it is not named after a scale.
 
-    A run may be publishing at the same time. It moves its files one by one, so a reader that finds a fault looks again
-    if anything was moved since it began.
+    A run may be publishing at the same time. It moves its files one by one, so a folder in which a fault is
+    found is read again if anything was moved in the meantime.
     """
     if folder.absolute().parent.name not in SCALES:
         raise ValueError(
@@ -156,7 +156,7 @@ def read(folder: Path) -> Run:
 
 
 def _moment(folder: Path) -> list[tuple[int, int] | None]:
-    """What changes when a run puts new results into its folder."""
+    """Returns values that change when a run puts new results into its folder."""
     found: list[tuple[int, int] | None] = []
     for name in ("run.json", READY, f"{READY}/run.json"):
         try:
@@ -168,7 +168,7 @@ def _moment(folder: Path) -> list[tuple[int, int] | None]:
 
 
 def _unread(folder: Path, problem: str) -> Run:
-    """A run of which nothing but its folder's name is known."""
+    """Returns a run of which only the folder's name is known."""
     place = folder.absolute()
     return Run(folder, place.name.split("+")[0], place.parent.name, {}, problems=(problem,))
 

@@ -1,7 +1,7 @@
 """Compares two runs: the settings that differ, their claims side by side, and the numbers of their tables.
 
-Rows of two tables belong together if they agree in the key columns. These are the columns of words, and those columns
-of numbers that it takes to tell the rows of a seed apart. Every other column of numbers is compared: B − A, on average
+Rows of two tables belong together if they agree in the key columns. These are the columns of text, and those columns
+of numbers that are needed to tell the rows of a seed apart. Every other column of numbers is compared: B − A, averaged
 over the rows that both have. With two or more common seeds, the difference has a 95 % interval, paired over seeds.
 """
 
@@ -20,13 +20,13 @@ from wane.report.words import dotted
 NOT_THERE = "not there"
 """Stands for a setting that only the other run has."""
 MOST_KEYS = 4
-"""Columns of numbers that are tried as keys."""
+"""The most columns of numbers that are tried as keys."""
 MOST_GROUPS = 6
-"""Groups of rows of a table that are told apart, unless all are asked for."""
+"""The most groups into which the rows of a table are divided, unless all are asked for."""
 
 
 class Difference(NamedTuple):
-    """A column of two tables, in one group of their rows."""
+    """How a column differs between two tables, in one group of their rows."""
 
     table: str
     column: str
@@ -46,16 +46,16 @@ class Comparison:
     """How two runs differ."""
 
     settings: dict[str, tuple[Any, Any]]
-    """The settings that differ, by dotted names. Where a run lacks a setting, NOT_THERE stands."""
+    """The settings that differ, by dotted names. NOT_THERE stands for a setting that a run lacks."""
     claims: dict[str, tuple[Any, Any]]
-    """The records of every claim in both runs, or None."""
+    """The records of every claim in A and in B, or None where a run lacks the claim."""
     differences: list[Difference]
     notes: list[str]
     """Sentences about tables, columns and rows that only one of the runs has."""
 
 
 def compare(a: Run, b: Run, all_groups: bool = False) -> Comparison:
-    """Compares two whole runs."""
+    """Returns how two whole runs differ. With `all_groups`, rows are grouped by all key columns."""
     notes: list[str] = []
     differences: list[Difference] = []
     tables_a, tables_b = a.record["tables"], b.record["tables"]
@@ -91,8 +91,8 @@ def compare_tables(
 def key_columns(*tables: pd.DataFrame) -> list[str]:
     """Returns the columns that tell the rows of one seed apart in all tables: words, and some numbers.
 
-    Of several choices, the one whose columns have the fewest different values is taken: what was chosen has few, what
-    was measured has many. At most `MOST_KEYS` columns of numbers are tried; if they do not suffice, all are keys.
+    Of several choices, the one whose columns have the fewest different values is taken, because settings have few and
+    measurements have many. At most `MOST_KEYS` columns of numbers are tried; if they do not suffice, all are keys.
     """
     first = tables[0]
     columns = [str(column) for column in first if column != "seed"]
@@ -124,12 +124,12 @@ def _is_number(column: pd.Series) -> bool:
 
 
 def _side_by_side(a: pd.DataFrame, b: pd.DataFrame, values: Sequence[str]) -> pd.DataFrame:
-    """Two tables of one row each."""
+    """Returns two tables of one row each as one table."""
     return pd.concat([a[list(values)].add_suffix(" A"), b[list(values)].add_suffix(" B")], axis=1)
 
 
 def _group_columns(rows: pd.DataFrame, keys: Sequence[str], most: int | None) -> list[str]:
-    """The key columns whose values are told apart: those with the fewest values first, while there are few groups."""
+    """Returns the key columns to group by: text before numbers, few values before many, up to `most` groups."""
     if most is None:
         return list(keys)
     chosen: list[str] = []

@@ -12,13 +12,13 @@ from wane.report.terminal import STYLES, one_line, plain
 from wane.report.words import SIGNS, count, estimate, number, setting
 
 MOST_LINES = 6
-"""Lines of a table, unless all are asked for."""
+"""The most lines of a table, unless all are asked for."""
 
 
 def differences(a: Run, b: Run, found: Comparison, width: int, most: int | None = MOST_LINES) -> RenderableType:
     """Returns what differs between two runs: settings, then claims side by side, then the numbers of their tables.
 
-    Of each table the first `most` lines are shown, or all.
+    Of each table the first `most` lines are shown, or all if `most` is None.
     """
     lines = [one_line(("A  ", "bold"), plain(str(a.folder))), one_line(("B  ", "bold"), plain(str(b.folder)))]
     return Group(*lines, *_settings(found), *_claims(found, width), *_tables(found, width, most))
@@ -35,7 +35,7 @@ def _settings(found: Comparison) -> Iterator[RenderableType]:
 
 
 def _claims(found: Comparison, width: int) -> Iterator[RenderableType]:
-    """A line for each claim. Where two intervals do not fit into a line, the estimates stand alone."""
+    """Yields a line for each claim. Where two intervals do not fit into a line, only the estimates are shown."""
     if not found.claims:
         return
     changed = sum(_verdict(one) != _verdict(other) for one, other in found.claims.values())
@@ -60,7 +60,7 @@ def _verdict(record: Any) -> str:
 
 
 def _claim(record: Any) -> str:
-    """A sign for the verdict, and the estimate."""
+    """Returns a sign for the verdict, and the estimate."""
     return f"{SIGNS[record['verdict']]} {estimate(record)}".strip() if record else "not there"
 
 
@@ -81,7 +81,7 @@ def _tables(found: Comparison, width: int, most: int | None) -> Iterator[Rendera
 
 
 def _rows(each: Sequence[Difference], width: int, most: int | None) -> Iterator[RenderableType]:
-    """A line for each column and group, with the numbers at the right margin. The first `most` lines are shown."""
+    """Yields the first `most` lines, one for each column and group, with the numbers at the right margin."""
     by_column = sorted(each, key=lambda one: [other.column for other in each].index(one.column))
     for one in by_column[:most]:
         if one.largest == 0:

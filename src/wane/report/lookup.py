@@ -1,4 +1,4 @@
-"""Finds runs by what a person calls them: an experiment, the name of a run's folder, or its path."""
+"""Finds runs by the names that users give: an experiment, the name of a run's folder, or its path."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,8 +11,8 @@ from wane.report.collect import SCALES, Run, collect, read
 def runs_called(name: str, roots: Sequence[Path]) -> list[Run]:
     """Returns the runs of an experiment, or the run of this name or in this folder.
 
-    A run is called by the name of its folder, "q-lambda+seeds=8", with its scale in front if one likes. An experiment
-    that was not run has no runs. Raises UnknownName if there is neither an experiment nor a run of this name.
+    The name of a run is that of its folder, "q-lambda+seeds=8", optionally after its scale, "quick/". The list is empty
+    for an experiment that was not run. Raises UnknownName if there is neither an experiment nor a run of this name.
     """
     if is_run_folder(name):
         return [read(Path(name))]
@@ -21,7 +21,7 @@ def runs_called(name: str, roots: Sequence[Path]) -> list[Run]:
     found = [run for run in runs if run.experiment == short]
     if "+" in name or "/" in short or not found:
         found = [run for run in runs if short in (run.folder.name, f"{run.scale}/{run.folder.name}")]
-    # Of experiments of one's own it is not known here whether they exist.
+    # The experiments that users wrote themselves are not known here, so such a name may exist.
     if not found and name not in FOLDERS and "." not in name:
         raise unknown("experiment or run", name, dict.fromkeys([*FOLDERS, *(run.folder.name for run in runs)]))
     return found
@@ -31,7 +31,7 @@ def standard_run(name: str, scale: str | None, runs: Sequence[Run]) -> Run | Non
     """Returns the run that a name stands for among the runs of that name, or None if there is none.
 
     The name of an experiment stands for the run with the settings of a scale, any other name for one run. Without a
-    scale, a quick run comes before one at the paper's scale.
+    scale, a quick run is preferred to one at the paper's scale.
     """
     is_experiment = not is_run_folder(name) and any(run.experiment in (name, Path(name).name) for run in runs)
     if is_experiment:
@@ -59,5 +59,5 @@ def one_run(name: str, scale: str, roots: Sequence[Path]) -> Run:
 
 
 def is_run_folder(name: str) -> bool:
-    """Whether a name is the path of a run's folder."""
+    """Returns whether a name is the path of a run's folder."""
     return Path(name).is_dir() and Path(name).absolute().parent.name in SCALES

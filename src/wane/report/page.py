@@ -1,10 +1,10 @@
 """The reproduction report: one HTML file that needs nothing else, neither a network nor a script.
 
 The page opens with the paper, figure by figure: a card for each place with a small picture and the verdicts of what the
-paper claims there. Then it tells what of the paper fails or is undecided, and what is not built or not tested. The
-details of each experiment are folded: what the paper states, what the runs found, where they differ from the paper and
-why, and for each run its figure, its films, its cost, its settings, its saved agents, and the command that repeats it.
-The markup is in `templates/*.html`, which Jinja2 fills: it escapes every text, so that no text of a run folder can
+paper claims there. Then it lists the paper's claims that fail or are undecided, and what is not built or not tested.
+The details of each experiment are folded: what the paper states, what the runs found, where they differ from the paper
+and why, and for each run its figure, its films, its cost, its settings, its saved agents, and the command that repeats
+it. The markup is in `templates/*.html`, which Jinja2 fills: it escapes every text, so that no text of a run folder can
 become markup.
 """
 
@@ -34,15 +34,15 @@ WIDE = 600
 def write(path: str | Path, *roots: str | Path, experiments: Sequence[Known] | None = None) -> Path:
     """Writes the report of all runs below some folders, and returns its path.
 
-    The report also lists the experiments, or the registered ones if none are given, that were not run.
+    The report also lists those `experiments` (by default all registered ones) that were not run.
     """
     if experiments is None:
-        # Experiments import pandas and matplotlib. Whoever only imports the report does not wait for them.
+        # Experiments import pandas and matplotlib. They are imported here, so that importing the report stays fast.
         from wane.experiments import NAMES, find
 
         experiments = [find(name) for name in NAMES]
     page = build(collect(*roots), experiments)
-    # Names read from JSON may hold halves of characters, which no file can hold.
+    # Names read from JSON may hold lone surrogates, which cannot be encoded.
     return files.write(Path(path), lambda draft: draft.write_text(page, encoding="utf-8", errors="replace"))
 
 
@@ -99,7 +99,7 @@ def _thumbnails(found: Sequence[Entry]) -> dict[str, Picture]:
 
 @cache
 def _environment() -> Environment:
-    """The templates with the functions that turn numbers, times and names into text."""
+    """Returns the templates, with the functions that turn numbers, times and names into text."""
     environment = Environment(
         loader=PackageLoader("wane.report"),
         autoescape=True,

@@ -1,7 +1,7 @@
 """The paper's figures, theorems and equations in its own order, with the verdicts of what it claims there.
 
-`PLACES` says which experiments belong to which place of the paper, and `MISSING` says what of the paper no experiment
-tests. Both lists are kept here only: the report and the table in the README are made of them.
+`PLACES` says which experiments belong to which place of the paper, and `MISSING` lists what no experiment tests.
+Both lists are kept here only: the report and the table in the README are made from them.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -35,7 +35,7 @@ class Missing:
     """The claim of the experiment that fills the place; any run of the experiment does if none is named."""
 
     def is_filled(self, found: Iterable[Entry]) -> bool:
-        """Whether a run of the experiment judges the place."""
+        """Returns whether a run of the experiment judges the place."""
         runs = [entry for entry in found if entry.name == self.experiment and entry.runs]
         return any(not self.claim or self.claim in [line.name for line in entry.lines] for entry in runs)
 
@@ -157,16 +157,16 @@ MISSING = (
         "says that it differs.",
     ),
 )
-"""What of the paper is not built or not tested."""
+"""The parts of the paper that are not built or not tested."""
 
 
 def paper_table(runs: Sequence[Run], experiments: Sequence[Known]) -> list[Row]:
     """Returns the paper's figures, theorems and equations in the paper's order, with what the runs found there.
 
-    `runs` are those of `collect`, and `experiments` are the registered ones. A row tells its place, what the place is
+    `runs` come from `collect`, and `experiments` are the registered ones. A row holds its place, what the place is
     about, the experiments' names, how many claims have each verdict (`verdicts`), and each claim's verdict and sentence
-    (`sentences`). Every claim of the paper is in exactly one row. Experiments that claim something of the paper and
-    have no place in `PLACES` come last, with their own words for the place. Experiments beyond the paper have no row.
+    (`sentences`). Every claim of the paper is in exactly one row. Experiments that test a claim of the paper and
+    have no place in `PLACES` come last, under the place that they name. Experiments beyond the paper have no row.
     A place whose experiments are not given and were not run has no row: see `missing` for those.
     """
     return rows_of(entries(runs, experiments))
@@ -189,7 +189,7 @@ def rows_of(found: Sequence[Entry]) -> list[Row]:
 
 
 def missing(found: Sequence[Entry]) -> list[Missing]:
-    """Returns what of the paper is not built or not tested. What was run nevertheless is left out."""
+    """Returns the parts of the paper that are not built or not tested, without those that a run has filled."""
     return [part for part in MISSING if not part.is_filled(found)]
 
 

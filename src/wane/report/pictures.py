@@ -15,7 +15,7 @@ HEAVY = 400_000
 """An SVG with this many bytes or more is replaced by the PNG."""
 PIXELS_AN_INCH, POINTS_AN_INCH = 96, 72
 THUMBNAIL, SHADES = 320, 48
-"""The most pixels of a thumbnail in width and in height, and the most colours. They make it a few kilobytes."""
+"""The most pixels of a thumbnail in width and in height, and the most colours. A thumbnail then has a few kilobytes."""
 
 
 class PictureError(Exception):

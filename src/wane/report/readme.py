@@ -1,6 +1,6 @@
 """The paper's verdicts as a table in Markdown, for the README: `python -m wane.report.readme README.md`.
 
-The table is made of the runs that come with the package, and a test compares it with them. It stands between two
+The table is made from the runs that come with the package, and a test compares it with them. It stands between two
 comments of the page, and everything outside of these stays as it is.
 """
 

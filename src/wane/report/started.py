@@ -1,9 +1,9 @@
-"""Reads how far a run is that has begun and not finished.
+"""Reads the progress of a run that has begun and not finished.
 
-A run writes checkpoint/started.json when it begins: what is run, with which settings, in which parts, and by whom. A
-part has a part.json when it is done, and until then the checkpoints of its loops, whose headers tell how many chunks
-are done. All of it is data that anybody may have written: it is checked for its types, and nothing outside of the
-folder is read.
+A run writes checkpoint/started.json when it begins: what is run, with which settings, in which parts, and by which
+process. A part has a part.json when it is done, and until then the checkpoints of its loops, whose headers tell how
+many chunks are done. All of it is data that anybody may have written: it is checked for its types, and nothing outside
+of the folder is read.
 """
 
 import json
@@ -19,7 +19,7 @@ from wane.report.checks import find_inside
 from wane.report.words import command
 
 LARGEST = 10_000_000
-"""Bytes of a header. Larger ones are not ours."""
+"""The most bytes of a header that are read. Our headers are smaller."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Started:
 
 
 def read_started(folder: Path) -> Started | None:
-    """Returns what is known about a run that has not finished, or None if it has, or if nothing usable is there."""
+    """Returns what is known about an unfinished run, or None if the run has finished or nothing usable is there."""
     note = _read_note(folder)
     if note is None:
         return None
@@ -78,7 +78,7 @@ def _read_note(folder: Path) -> dict[str, Any] | None:
 
 
 def _share(folder: Path, part: str) -> float:
-    """How much of a part is done, by the checkpoints of its loops."""
+    """Returns the share of a part that is done, according to the checkpoints of its loops."""
     place = find_inside(folder, f"checkpoint/{part}")
     if place is None or not place.is_dir():
         return 0.0
@@ -89,7 +89,7 @@ def _share(folder: Path, part: str) -> float:
 
 
 def _share_of_loop(path: Path) -> float:
-    """How many of its chunks a loop has done, by the header of its checkpoint."""
+    """Returns the share of a loop's chunks that are done, according to the header of its checkpoint."""
     try:
         if path.is_symlink():
             return 0.0
@@ -102,7 +102,7 @@ def _share_of_loop(path: Path) -> float:
 
 
 def _is_alive(note: Mapping[str, Any]) -> bool:
-    """Whether the process that a note names runs on this machine."""
+    """Returns whether the process that a note names runs on this machine."""
     process = note.get("process")
     if type(process) is not int or not 0 < process < 2**31 or note.get("machine") != platform.node():
         return False

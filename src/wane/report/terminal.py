@@ -29,9 +29,9 @@ class Finding(NamedTuple):
 
 
 def summary(runs: Sequence[Run], experiments: Sequence[Known] = ()) -> RenderableType:
-    """Returns how many claims have each verdict, then a line for each claim, what fails first.
+    """Returns how many claims have each verdict, then a line for each claim, failing claims first.
 
-    Of several experiments, the claims that hold are counted in one line, and so are those that no run has. Runs with
+    With several experiments, claims that hold are counted in one line, and so are claims that were not run. Runs with
     changed settings have one line each. The claims of a single run are all listed, whatever its settings are.
     """
     found = entries(runs, experiments)
@@ -44,7 +44,7 @@ def summary(runs: Sequence[Run], experiments: Sequence[Known] = ()) -> Renderabl
 
 
 def details(runs: Sequence[Run], experiments: Sequence[Known] = ()) -> RenderableType:
-    """Returns every claim of every run with its statement, its estimate and what its test tells about it."""
+    """Returns every claim of every run with its statement, its estimate and the details of its test."""
     found = entries(runs, experiments)
     changed = len(runs) == 1 and runs[0].changed
     lines = [line.verdict for entry in found for line in entry.lines]
@@ -53,9 +53,9 @@ def details(runs: Sequence[Run], experiments: Sequence[Known] = ()) -> Renderabl
 
 
 def run_state(run: Run) -> str:
-    """Returns what became of a run, in a few words.
+    """Returns the state of a run in a few words.
 
-    A run that goes on over earlier results is told by how far it is.
+    If a run has begun again over earlier results, this is its progress.
     """
     if run.started:
         return run.started.words
@@ -71,12 +71,12 @@ def one_line(*parts: str | tuple[str, str]) -> Text:
 
 
 def plain(text: str) -> str:
-    """Returns text without characters that could steer a terminal."""
+    """Returns text in which characters that could control a terminal are replaced."""
     return "".join(letter if letter.isprintable() else "�" for letter in text)
 
 
 def _listed(findings: Sequence[Finding], missing: Sequence[str], not_run: int = 0) -> Group:
-    """How many claims have each verdict, and a line for each claim."""
+    """Returns how many claims have each verdict, and a line for each claim."""
     verdicts = [finding.record["verdict"] for finding in findings] + ["not run"] * not_run
     scales = {finding.scale for finding in findings}
     where = f" at {scales.pop()} scale" if len(scales) == 1 else ""
@@ -105,26 +105,26 @@ def _listed(findings: Sequence[Finding], missing: Sequence[str], not_run: int = 
 
 
 def _names(findings: Sequence[Finding], several: bool) -> list[list[str]]:
-    """The columns of names: experiments, if there are several, and claims."""
+    """Returns the columns of names: experiments, if there are several, and claims."""
     experiments = [[finding.experiment for finding in findings]] if several else []
     return [*experiments, [finding.record["name"] for finding in findings]]
 
 
 def _told(record: Any, with_estimate: bool) -> str:
-    """What a claim's line tells: why it was not tested, or its statement, after its estimate if that is wanted."""
+    """Returns the text of a claim's line: why it was not tested, or its statement, after its estimate if wanted."""
     if record["verdict"] == "not tested":
         return plain(record["detail"])
     return plain(f"{estimate(record) if with_estimate else ''}  {record['statement']}".strip())
 
 
 def _counts(verdicts: Iterable[str], where: str = "") -> str:
-    """How many claims have each verdict that occurs."""
+    """Returns how many claims have each verdict that occurs."""
     counts = {verdict: n for verdict, n in tally(verdicts).items() if n}
     return f"{tally_sentence(counts)}{where}." if counts else "There are no claims."
 
 
 def _findings(found: Iterable[Entry]) -> Iterator[Finding]:
-    """Every claim that was run with the settings of a scale, with the record that decides its verdict."""
+    """Yields every claim that was run with the settings of a scale, with the record that decides its verdict."""
     for entry in found:
         for line in entry.lines:
             if line.decisive and line.verdict != "not run":
@@ -132,7 +132,7 @@ def _findings(found: Iterable[Entry]) -> Iterator[Finding]:
 
 
 def _other_runs(runs: Sequence[Run]) -> Iterator[RenderableType]:
-    """A line for each run with changed settings, and for each that is damaged or not finished."""
+    """Yields a line for each run with changed settings, and for each damaged or unfinished run."""
     others = [run for run in runs if run.changed or run.problems or run.started]
     if others:
         yield Text("\nOther runs", "bold")

@@ -1,4 +1,4 @@
-"""Every claim with what the runs of each scale found. The tables of the page and of the terminal are made of this."""
+"""Every claim with the results of the runs at each scale, from which the page and the terminal make their tables."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,7 +15,7 @@ TESTED = ("holds", "fails", "undecided")
 
 @runtime_checkable
 class Known(Protocol):
-    """What the report uses of a registered experiment (`wane.experiments.Experiment`), where no run tells it."""
+    """What the report needs of a registered experiment (`wane.experiments.Experiment`), where no run provides it."""
 
     @property
     def name(self) -> str: ...
@@ -88,7 +88,7 @@ class Entry:
 
     @property
     def title(self) -> str:
-        """The title of the experiment, or its name if no run folder tells the title."""
+        """The title of the experiment, or its name if the title is unknown."""
         return self.texts.title if self.texts else self.name
 
     @property
@@ -103,7 +103,7 @@ class Entry:
         return next((run.raster for run in runs if run.raster), None)
 
     def is_folded(self, run: Run) -> bool:
-        """Whether the page folds a run away: a quick run is folded where the paper scale ran too."""
+        """Returns whether the page folds a run away: a quick run is folded where the paper scale ran too."""
         at_paper = any(other.is_standard and other.scale == "paper" for other in self.runs)
         return run.is_standard and run.scale == "quick" and at_paper
 
@@ -137,7 +137,7 @@ def _entry(name: str, experiment: Known | None, runs: tuple[Run, ...]) -> Entry:
 
 
 def _seeds(run: Run) -> int:
-    """How many seeds a run had; 0 where nothing is random."""
+    """Returns how many seeds a run had; 0 where nothing is random."""
     seeds = run.record.get("settings", {}).get("seeds", 0)
     return seeds if isinstance(seeds, int) else 0
 

@@ -145,7 +145,7 @@ def command(name: str, scale: str, changed: Mapping[str, Any], out: Path = Path(
 
 
 def _nearby(name: str) -> str:
-    """The path of a file relative to the present folder, if it lies below it. Other names stay as they are."""
+    """Returns the path of a file below the current folder relative to that folder, and any other name unchanged."""
     path = Path(name)
     if not path.is_absolute() or not path.is_relative_to(Path.cwd()):
         return name
@@ -153,7 +153,7 @@ def _nearby(name: str) -> str:
 
 
 def _option(field: str, value: Any) -> list[str]:
-    """The words that set a field on the command line: `--part.field value`, or `--part.no-field` for False."""
+    """Returns the words that set a field on the command line: `--part.field value`, or `--part.no-field` for False."""
     *parts, last = field.replace("_", "-").split(".")
     if isinstance(value, bool):
         return ["--" + ".".join([*parts, last if value else f"no-{last}"])]
@@ -183,7 +183,7 @@ def count(n: int, one: str, many: str) -> str:
 
 
 def phrase(verdict: str, n: int) -> str:
-    """Returns what is said of n claims that have a verdict.
+    """Returns the phrase for n claims that have a verdict.
 
     >>> phrase("holds", 1), phrase("not tested", 2)
     ('claim holds', 'claims were not tested')
@@ -215,7 +215,7 @@ def tally_sentence(counts: Mapping[str, int], zeros: bool = True) -> str:
 def anchor(*names: str) -> str:
     """Returns an id for an element of the page. Different names have different ids.
 
-    No id is one of the page's own, which start with "/".
+    The page's own ids start with "/", so they differ from all of these.
 
     >>> anchor("toy", "a b/c")
     'toy/a%20b%2Fc'

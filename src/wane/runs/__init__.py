@@ -1,4 +1,4 @@
-"""Seeds, checkpoints, results, progress, and the machines that they are computed on."""
+"""Runs of experiments: seeds, checkpoints, results, progress, and where they are computed."""
 
 from typing import TYPE_CHECKING
 

@@ -1,6 +1,6 @@
 """Reads the words of a command line into a dataclass or into the arguments of a function.
 
-Whatever is wrong is told in one line that names the option. This module loads neither JAX nor pandas.
+An error is one line that names the option. This module loads neither JAX nor pandas.
 """
 
 import contextlib
@@ -28,16 +28,16 @@ SENTENCES = {
     r"^invalid choice '(.*)' for argument '(\S+)'\. Expected one of \((.*?),?\)": r"\2 \1: one of \3 is needed",
     r"^Argument (\S+) is fixed to .*": r"\1: this can be set in Python only",
 }
-"""What tyro says, and how it is said here."""
+"""Patterns of tyro's messages, and the sentences that replace them."""
 _refused: list[str] = []
-"""Why words of this command line are no numbers."""
+"""The reasons why words of this command line are not numbers."""
 
 
 def parse(kind: Any, words: Sequence[str], prog: str, **options: Any) -> Any:
-    """Returns what tyro makes of the words. The settings in it are not checked yet.
+    """Returns what tyro parses from the words. The settings in it are not checked yet.
 
-    Raises UsageError if an option is unknown, lacks its value or has one of the wrong type. Help that is asked for is
-    printed, and ends the program as tyro does.
+    Raises UsageError if an option is unknown, lacks its value or has a value of the wrong type. With --help, tyro
+    prints the help and ends the program.
     """
     told = io.StringIO()
     _refused.clear()
@@ -51,7 +51,7 @@ def parse(kind: Any, words: Sequence[str], prog: str, **options: Any) -> Any:
 
 
 def parse_call(function: Callable[..., None], words: Sequence[str], prog: str) -> dict[str, Any]:
-    """Returns the arguments that the words name for a function, checked by the types of its parameters.
+    """Returns the arguments that the words name for a function, checked against the types of its parameters.
 
     Raises UsageError as `parse` does, and SettingError for a value out of its range.
     """
@@ -66,7 +66,7 @@ def parse_call(function: Callable[..., None], words: Sequence[str], prog: str) -
 
 
 def one_line(text: str, prog: str) -> str:
-    """Makes one sentence of what tyro prints in a box about a mistake.
+    """Returns one sentence in place of the box that tyro prints about a mistake.
 
     >>> box = "╭─ Unrecognized options ─╮\\n│ Unrecognized options: --sed, 3 │\\n│ ───── │\\n"
     >>> box += "│ Perhaps you meant: │\\n│     --seed INT │\\n╰──╯"
@@ -75,12 +75,12 @@ def one_line(text: str, prog: str) -> str:
     """
     lines = [line.strip("│ ") for line in text.splitlines() if not line.startswith(("╭", "╰"))]
     parts = re.split(r"\n[─-]+\n", "\n".join(lines))
-    # Where a box cannot be drawn, the title is a part of its own.
+    # Where tyro cannot draw a box, the title is a separate part.
     fault = " ".join(parts["╭" not in text and len(parts) > 1].split()).removesuffix(".")
     for pattern, sentence in SENTENCES.items():
         fault = re.sub(pattern, sentence, fault)
     if _refused:
-        # Of a list tyro only says that it cannot be read.
+        # About a list, tyro says only that it cannot be read.
         fault = re.sub(r"^(\S+): Could not .*", lambda found: f"{found[1]}: {_refused[-1]}", fault)
     if meant := re.search(r"Perhaps you meant:.*?(--[\w.-]+)", " ".join(lines)):
         fault += f"; did you mean {meant[1]}?"
@@ -89,7 +89,7 @@ def one_line(text: str, prog: str) -> str:
 
 @REGISTRY.primitive_rule
 def number_rule(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[Any] | None:
-    """Reads numbers, also those that may be arrays (`wane.types.Scalar`, `Integer`).
+    """Returns how to read a number, also for types that may be arrays (`wane.types.Scalar`, `Integer`), or None.
 
     JAX traces such settings when agents are batched over them; on the command line they are numbers, or "none" where
     None is allowed.

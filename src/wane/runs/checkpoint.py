@@ -1,13 +1,13 @@
-"""The checkpoint of one loop: how far it is, its state and what its chunks yielded, by name, as safetensors.
+"""The checkpoint of one loop: its finished chunks, its state and the chunks' outputs, by name, as safetensors.
 
     NAME.safetensors            the state and the outputs after `done` chunks
-    NAME.host-DONE.safetensors  what lived on the host after as many chunks, if anything does
+    NAME.host-DONE.safetensors  the host's state after the same number of chunks, if there is one
 
-Both files are needed to go on, and a run may be killed between writing the one and the other. So the host's file is
+Both files are needed to go on, and a run may be killed after it has written one of them. So the host's file is
 written first and has the number of chunks in its name, the checkpoint says which of them belongs to it, and older ones
 are deleted last.
 
-A checkpoint holds a fingerprint of the code and the settings that made it, and is refused under any other.
+A checkpoint holds a fingerprint of the code and the settings that made it. Other code or settings refuse it.
 """
 
 import os
@@ -28,17 +28,17 @@ CURE = "start over without --resume, which replaces it"
 
 
 class Progress(NamedTuple):
-    """How far a loop is."""
+    """The progress of a loop."""
 
     done: int
-    """Chunks that are computed."""
+    """The number of chunks that are computed."""
     state: Tree
     outputs: Arrays
-    """What the chunks yielded, by name, stacked."""
+    """The outputs of the chunks, by name, stacked."""
     seconds: float = 0.0
     """Seconds of work so far."""
     chunks: int = 0
-    """Chunks in all, for those who look how far it is."""
+    """The number of all chunks, so that readers can tell how far the loop is."""
 
 
 class Checkpoint:
@@ -56,9 +56,9 @@ class Checkpoint:
         return self.folder / f"{self.name}.safetensors"
 
     def save(self, progress: Progress) -> None:
-        """Replaces the checkpoint by a later one. The host's state must be the one after as many chunks.
+        """Replaces the checkpoint with a later one. The host's state must be that after `progress.done` chunks.
 
-        Raises TypeError if the state has other leaves than the initial one, as it could not be restored.
+        Raises TypeError if the state has other leaves than the initial state, because it could not be restored.
         """
         state = name_leaves(progress.state)
         if self._leaves is not None and set(state) != self._leaves:
@@ -77,7 +77,7 @@ class Checkpoint:
                 old.unlink()
 
     def load(self, state: Tree) -> Progress | None:
-        """Returns what was saved, in the structure of the initial `state`, and puts the host back to where it was.
+        """Returns what was saved, in the structure of the initial `state`, and restores the host's state.
 
         Returns None if nothing was saved. Raises CheckpointError if what was saved is damaged or belongs to other
         settings or other code.
@@ -95,7 +95,7 @@ class Checkpoint:
         return progress
 
     def _progress(self, state: Tree, arrays: Arrays, about: dict[str, Any]) -> Progress:
-        """Returns the progress that a file tells. Raises ValueError, TypeError or LookupError if it tells nonsense."""
+        """Returns the progress that a file holds. Raises ValueError, TypeError or LookupError if it makes no sense."""
         kinds, done, seconds = dict(about["kinds"]), about["done"], about["seconds"]
         if type(done) is not int or done < 0:
             raise ValueError(f"it says that {done!r} chunks are done")
@@ -132,7 +132,7 @@ class Checkpoint:
 
 
 def unusable(folder: Path, fingerprint: str) -> list[Path]:
-    """The checkpoints of a folder that no loop of this code and these settings can go on from."""
+    """Returns the checkpoints in a folder that are damaged or belong to other settings or other code."""
     found = []
     for path in sorted(folder.glob("*.safetensors")):
         try:
@@ -145,7 +145,7 @@ def unusable(folder: Path, fingerprint: str) -> list[Path]:
 
 
 def _kind(leaf: Any) -> str:
-    """What a leaf is, so that it comes back as the same: JAX's arrays as JAX's, NumPy's as NumPy's."""
+    """Returns the kind of a leaf, so that it is restored as the same kind: a JAX array, a NumPy array or a number."""
     if isinstance(leaf, jax.Array):
         return "jax"
     if isinstance(leaf, np.generic):

@@ -1,4 +1,4 @@
-"""Plays episodes with a saved agent, to see what it earns."""
+"""Plays episodes with a saved agent, to measure what it earns."""
 
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,10 +16,10 @@ from wane.worlds.control import Task
 
 
 class Evaluation(NamedTuple):
-    """What an agent earned, an entry for every episode."""
+    """What an agent earned, with one entry for each episode."""
 
     returns: Float[np.ndarray, " episodes"]
-    """Discounted returns, with the world's γ; a control task has none, so there it is the agent's."""
+    """Discounted returns, with the world's γ, or with the agent's γ in a control task, which has none."""
     rewards: Float[np.ndarray, " episodes"]
     """Sums of rewards, without discounting."""
     lengths: Float[np.ndarray, " episodes"]
@@ -29,7 +29,7 @@ class Evaluation(NamedTuple):
 
 
 def evaluate(trained: Trained, world: World | Task | None = None, episodes: int = 100, seed: int = 0) -> Evaluation:
-    """Plays episodes in the agent's own world, or in another one that its policy is then made for."""
+    """Plays episodes in the agent's own world, or in a given one. Raises ValueError for fewer than one episode."""
     if episodes < 1:
         raise ValueError(f"--episodes is a number from 1 on, got {episodes}")
     place = trained.world if world is None else world
@@ -43,12 +43,12 @@ def evaluate(trained: Trained, world: World | Task | None = None, episodes: int 
 
 
 def place_called(name: str, trained: Trained) -> World | Task:
-    """The world of a name, or the control task for an agent that was trained in one. Raises ValueError for others."""
+    """Returns the world of a name, or the task for an agent that was trained in one. Raises ValueError if unknown."""
     return Task(name) if isinstance(trained.world, Task) else worlds.make(name)
 
 
 def best_return(world: World | Task) -> float | None:
-    """The return of an optimal agent from the world's start, or None where it cannot be computed to three digits."""
+    """Returns the optimal return from the world's start, or None where it cannot be computed to three digits."""
     if isinstance(world, Task):
         return None
     try:
@@ -60,7 +60,7 @@ def best_return(world: World | Task) -> float | None:
 
 
 def saved_agents(folder: Path) -> list[Path]:
-    """The agents that lie in a run's folder. Symbolic links are not followed out of it."""
+    """Returns the folders of the agents in a run's folder. Symbolic links are not followed."""
     found = [] if (folder / "agents").is_symlink() else (folder / "agents").glob("*/config.json")
     return sorted(path.parent for path in found if not path.parent.is_symlink())
 
@@ -75,11 +75,11 @@ def load_agent(folder: Path) -> Trained:
 
 
 def write_film(place: Any, found: Evaluation, path: Path) -> None:
-    """Writes the first of the episodes that were played to a GIF."""
+    """Writes the first of the played episodes as a GIF."""
     place.film(jax.tree_util.tree_map(lambda values: values[0], found.episodes), path)
 
 
 def mean_and_error(values: Float[np.ndarray, " episodes"]) -> tuple[float, float | None]:
-    """The mean and its standard error, which one episode does not have."""
+    """Returns the mean and its standard error, which is None for a single episode."""
     error = float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else None
     return float(values.mean()), error

@@ -1,7 +1,7 @@
 """A fingerprint of the code that a result depends on.
 
 The code is the experiment's module and what it imports, directly or not, from its own top-level package and from
-`wane`; of an experiment that is a file, also what lies beside the file. Imports are found in the text; nothing is
+`wane`; for an experiment that is a file, also the modules next to that file. Imports are found in the text; nothing is
 executed. The packages of `wane` only offer names of their modules, and many load them lazily: `from wane.worlds import
 make` therefore counts the module that `make` comes from, and not the package's other modules.
 
@@ -21,7 +21,7 @@ from wane.experiments import own
 from wane.lazy import is_type_checking
 
 OUTSIDE = ("wane.__main__", "wane.cli", "wane.commands", "wane.lazy", "wane.report", "wane.runs")
-"""Modules, and packages with all that they hold, on which no result depends."""
+"""The modules on which no result depends. A package stands for all modules in it."""
 
 
 class Module(NamedTuple):
@@ -30,19 +30,19 @@ class Module(NamedTuple):
     name: str
     is_package: bool
     tree: ast.Module
-    """All of it."""
+    """The whole text."""
     bare: ast.Module
-    """What can change a result: without docstrings, imports for type checkers, `__all__` and `__version__`."""
+    """The text without what cannot change a result: docstrings, imports for type checkers, `__all__`, `__version__`."""
 
 
 @cache
 def code_fingerprint(module: str) -> str:
-    """A hash of a module and of everything that it imports from its own package and from `wane`."""
+    """Returns a hash of a module and of everything that it imports from its own package and from `wane`."""
     return _sha256([(name, _module_fingerprint(name)) for name in import_closure(module)])[:16]
 
 
 def import_closure(module: str) -> list[str]:
-    """The modules that a module imports from its own top-level package and from `wane`, itself included, sorted."""
+    """Returns the modules that a module imports, directly or not, from its top-level package and `wane`, and itself."""
     counted: set[str] = set()
     waiting = [module]
     while waiting:
@@ -59,7 +59,7 @@ def import_closure(module: str) -> list[str]:
 
 @cache
 def imported_modules(name: str) -> frozenset[str]:
-    """The modules that a module's text imports from its package or from `wane`, or reaches through what it imports."""
+    """Returns the modules that a module imports from its package or `wane`, or reaches through a dotted name."""
     module = parse(name)
     if module is None:
         return frozenset()
@@ -78,7 +78,7 @@ def imported_modules(name: str) -> frozenset[str]:
 
 @cache
 def resolve(path: str) -> frozenset[str]:
-    """The modules that a dotted path stands for: "wane.worlds.make" leads to the module that defines `make`."""
+    """Returns the modules that a dotted path stands for: "wane.worlds.make" is the module that defines `make`."""
     owner, rest = path, list[str]()
     while owner and parse(owner) is None:
         owner, _, last = owner.rpartition(".")
@@ -99,14 +99,14 @@ def resolve(path: str) -> frozenset[str]:
 
 
 def _is_near(path: str, name: str) -> bool:
-    """Whether a path leads to the top-level package of a module, to `wane`, or to what lies beside a file."""
+    """Returns whether a path lies in the top-level package of a module, in `wane`, or next to an experiment's file."""
     top = path.split(".")[0]
     return top in (name.split(".")[0], "wane") or own.beside(top) is not None
 
 
 @cache
 def parse(name: str) -> Module | None:
-    """The text of a module, or None if there is no such module."""
+    """Returns the text of a module, or None if there is no such module."""
     path = _locate(name)
     if path is None:
         return None
@@ -145,7 +145,7 @@ def _is_outside(name: str) -> bool:
 
 
 def _imports(module: Module, node: ast.AST) -> Iterator[tuple[str, str]]:
-    """What an import statement imports: local names, and the dotted paths that they stand for."""
+    """Yields the local names that an import statement binds, and the dotted paths that they stand for."""
     if isinstance(node, ast.Import):
         yield from ((alias.asname or alias.name, alias.name) for alias in node.names)
     if isinstance(node, ast.ImportFrom):
@@ -156,7 +156,7 @@ def _imports(module: Module, node: ast.AST) -> Iterator[tuple[str, str]]:
 
 
 def _dotted(node: ast.AST) -> list[str] | None:
-    """The names of `a.b.c`, or None for anything else."""
+    """Returns the names in `a.b.c`, or None for anything else."""
     names: list[str] = []
     while isinstance(node, ast.Attribute):
         names.insert(0, node.attr)
@@ -165,7 +165,7 @@ def _dotted(node: ast.AST) -> list[str] | None:
 
 
 class _Bare(ast.NodeTransformer):
-    """Takes away what cannot change a result."""
+    """Removes everything that cannot change a result."""
 
     def visit_Expr(self, node: ast.Expr) -> ast.AST | None:
         return None if isinstance(node.value, ast.Constant) and isinstance(node.value.value, str) else node
@@ -179,7 +179,7 @@ class _Bare(ast.NodeTransformer):
 
 
 def _canonical(node: Any) -> Any:
-    """A tree of lists that is the same for all versions of Python, as `ast.dump` is not."""
+    """Returns a syntax tree as nested lists that are the same in all versions of Python, unlike `ast.dump`."""
     if isinstance(node, ast.AST):
         fields = [
             (name, _canonical(value)) for name, value in ast.iter_fields(node) if value is not None and value != []

@@ -1,9 +1,9 @@
-"""A run's folder: results that are there whole or not at all, and a checkpoint while they are being made.
+"""A run's folder: complete results or none, and a checkpoint while they are being computed.
 
 New results are written to `.new`. When all of them are there, `.new` is renamed to `.ready`, and from then on the run
-is done: the next run in this folder moves what is in `.ready` into place, however often that is cut short. A full disk
-or a kill before that leaves earlier results as they were. Readers write nothing: they take each file from `.ready` if
-it is still there, and so they find the earlier results or the new ones, whole, at any moment.
+is done: its files are moved from `.ready` into place, and if that is interrupted, the next run in this folder finishes
+it. A full disk or a kill before the renaming leaves earlier results as they were. Readers write nothing: they take each
+file from `.ready` if it is still there, so they always find either the earlier results or the new ones, complete.
 
 A run's folder holds no symbolic links, and neither it nor the folder of its scale is one: a folder that comes from
 somewhere else could lead a run to write anywhere. The folder of all runs, which the user names, may be a link.
@@ -21,7 +21,7 @@ from wane.files import READY, DamagedFile, checksum, delete_drafts, find_publish
 from wane.runs.errors import RunError
 
 RESULTS = ("*.parquet", "*.gif", "figure.*", "agents/*/*")
-"""Files that are removed if the newest run.json does not list them: another version may have written others."""
+"""Patterns of files that are removed if the newest run.json does not list them: another version may have left them."""
 
 
 class Folder:
@@ -32,14 +32,14 @@ class Folder:
 
     @property
     def checkpoint(self) -> Path:
-        """Where the parts of the run are kept."""
+        """The folder that keeps the parts of the run."""
         return self.path / "checkpoint"
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Keeps other processes from running in this folder while it is open. A process that dies lets go.
+        """Locks the folder against runs in other processes, until the block ends or this process dies.
 
-        Raises RunError if another process is at work, or if the folder or something in it is a symbolic link.
+        Raises RunError if another process holds the lock, if the path is a file, or if it is or holds a symbolic link.
         """
         if self.path.exists() and not self.path.is_dir():
             raise RunError(f"{self.path} is a file: name another --out")
@@ -57,8 +57,8 @@ class Folder:
             yield
 
     def record(self) -> dict[str, Any] | None:
-        """What run.json holds, or None unless all files that it lists are there and have their checksums."""
-        for _ in range(3):  # A run that is publishing may move a file between the look and the reading.
+        """Returns the content of run.json, or None unless all files that it lists are there with their checksums."""
+        for _ in range(3):  # A run that is publishing may move a file after it is found and before it is read.
             try:
                 record = read_json(find_published(self.path, "run.json"))
                 files = record["files"].items()
@@ -69,7 +69,7 @@ class Folder:
         return None
 
     def publish(self, fill: Callable[[Path], None]) -> None:
-        """Replaces the results by those that `fill` writes into a folder, run.json among them."""
+        """Replaces the results with those that `fill` writes into a folder, including run.json."""
         draft = self.path / ".new"
         shutil.rmtree(draft, ignore_errors=True)
         draft.mkdir()
@@ -78,7 +78,7 @@ class Folder:
         self.recover()
 
     def recover(self) -> None:
-        """Finishes what was cut short: moves results that are ready into place, and deletes those that are not."""
+        """Finishes an interrupted publication: moves complete results into place, and deletes incomplete ones."""
         shutil.rmtree(self.path / ".new", ignore_errors=True)
         ready = self.path / READY
         if not ready.is_dir():

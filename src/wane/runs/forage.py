@@ -81,14 +81,14 @@ def forage(
 
 
 def _as_options(message: str) -> str:
-    """A message of `from_stays` with the options of the command instead of the arguments of the function."""
+    """Returns a message of `from_stays` with the command's options in place of the function's arguments."""
     for label, option in (("rewards", "--first"), ("travel", "--travel")):
         message = message.replace(f"name it in the task's {label}", f"name it with {option}")
     return re.sub(r'\b(\w+)=(".*?")', r"--\1 \2", message)
 
 
 def _numbers(words: tuple[str, ...], option: str) -> dict[str, float]:
-    """The numbers of words such as low=60. Raises UsageError for any other word, and for a name that comes twice."""
+    """Returns the numbers in words such as low=60. Raises UsageError for any other word, and for a repeated name."""
     found = {}
     for word in words:
         name, _, number = word.rpartition("=")

@@ -1,7 +1,7 @@
 """Where the tasks of a run are computed: in this process, in several processes, or on a Ray cluster.
 
 A task is an experiment with some of its seeds, or the part of it that needs no seed. Its tables depend on nothing else,
-so tasks can be divided, lost and repeated. Parts come back as they are done.
+so tasks can be divided, lost and repeated. Parts are returned as soon as they are done.
 """
 
 import multiprocessing
@@ -32,13 +32,13 @@ RETRIES = 5
 
 @dataclass(frozen=True)
 class Task:
-    """Some seeds of an experiment, or what needs no seed (`seeds` is then None)."""
+    """Some seeds of an experiment, or the part of it that needs no seed (`seeds` is then None)."""
 
     experiment: str
     settings: Settings
     seeds: tuple[int, ...] | None
     folder: Path
-    """Where its checkpoints and then its part are kept."""
+    """The folder of its checkpoints and, when it is done, of its part."""
     fingerprint: str
     save_seconds: float | int = 10.0
 
@@ -49,7 +49,7 @@ class Task:
         return _unpickled, (None if path is None else str(path), pickle.dumps(values))
 
     def run(self, report: Report | None = None) -> Part:
-        """Computes the tables, and notes what that cost."""
+        """Returns the tables and the kept agents of the task, and what they cost."""
         self.folder.mkdir(parents=True, exist_ok=True)
         record.forget_peak_memory()
         loop = SavingLoop(self.folder, self.fingerprint, seconds=self.save_seconds, report=report)
@@ -75,8 +75,8 @@ Done = tuple[Task, Part]
 def ready(launcher: Launcher) -> Iterator[None]:
     """Holds a connection to Ray, if the launcher needs one.
 
-    Raises MissingExtra if Ray is not installed, and RunError if no cluster answers. A run that enters this before it
-    writes anything leaves no trace of a run that could never begin.
+    Raises MissingExtra if Ray is not installed, and RunError if no cluster answers. A run enters this before it writes
+    anything, so that a run that cannot begin leaves no files.
     """
     if launcher.launcher != "ray":
         yield
@@ -89,7 +89,10 @@ def ready(launcher: Launcher) -> Iterator[None]:
 
 
 def compute(launcher: Launcher, tasks: Sequence[Task], reports: Callable[[Task], Report]) -> Iterator[Done]:
-    """Computes all tasks, inside of `ready`. `reports(task)` returns what the loops of a task report progress to."""
+    """Yields each task with its part when it is done. Callers iterate inside of `ready`.
+
+    `reports(task)` returns the function to which the loops of a task report their progress.
+    """
     if launcher.launcher == "ray":
         return _on_ray(tasks, launcher.gpus)
     if not is_one_program(launcher, tasks):
@@ -98,7 +101,7 @@ def compute(launcher: Launcher, tasks: Sequence[Task], reports: Callable[[Task],
 
 
 def is_one_program(launcher: Launcher, tasks: Sequence[Task]) -> bool:
-    """Whether the tasks are computed in this process, so that the loops can tell their progress."""
+    """Returns whether the tasks are computed in this process, so that the loops can report their progress."""
     return launcher.launcher == "local" and (launcher.processes == 1 or len(tasks) == 1)
 
 
@@ -107,7 +110,7 @@ def _finished(task: Task, report: Report | None = None) -> Done:
 
 
 def _in_processes(tasks: Sequence[Task], processes: int) -> Iterator[Done]:
-    # A fresh interpreter each: a fork of a process that runs JAX hangs.
+    # Each worker is a fresh interpreter, because a fork of a process that runs JAX hangs.
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(processes, mp_context=context, initializer=end_with_parent) as pool:
         futures = [pool.submit(_finished, task) for task in tasks]
@@ -126,7 +129,7 @@ def _in_processes(tasks: Sequence[Task], processes: int) -> Iterator[Done]:
 
 
 def end_with_parent() -> None:
-    """Makes this process end when the one that started it ends, even if that one was killed.
+    """Makes this process end when its parent ends, even if the parent was killed.
 
     A worker that outlived its parent would go on for hours, and nobody would take its result.
     """
@@ -141,7 +144,7 @@ def end_with_parent() -> None:
 
 
 def _on_ray(tasks: Sequence[Task], gpus: float) -> Iterator[Done]:
-    """Computes each task as a task of Ray. A worker that dies is replaced and its task repeated."""
+    """Yields each task with its part, computed by Ray. A worker that dies is replaced and its task repeated."""
     import ray.exceptions
 
     try:
@@ -158,7 +161,7 @@ def _on_ray(tasks: Sequence[Task], gpus: float) -> Iterator[Done]:
 
 
 def _run_without_saving(task: Task) -> Part:
-    """Runs a task on a worker. It may not see this machine's files, and begins anew if it is repeated."""
+    """Runs a task on a worker, which may not see this machine's files. A repeated task starts from the beginning."""
     with tempfile.TemporaryDirectory() as folder:
         return replace(task, folder=Path(folder), save_seconds=float("inf")).run()
 

@@ -1,4 +1,4 @@
-"""The loop of a run: it reports how far it is, saves what it has, and goes on where a killed one stopped."""
+"""The loop of a run: it reports its progress, saves checkpoints, and resumes where a killed run stopped."""
 
 import signal
 import threading
@@ -21,17 +21,17 @@ Report = Callable[[str, float | int, float | int, str], None]
 """Called with a loop's name, the units that are done, the units in all, and the unit."""
 
 OUTPUT_SECONDS = 10.0
-"""The longest time between two writings of what the chunks of a loop on the host have yielded."""
+"""The most seconds between two writes of NAME.outputs, for a loop with a state on the host."""
 
 
 class SavingLoop(Loop):
-    """Saves to a folder every `seconds`, at the end and at Ctrl-C, and goes on from what it finds there.
+    """A loop that saves to a folder every `seconds`, at the end and at Ctrl-C, and resumes from what it finds there.
 
-    A loop with a state on the host can go on only from a moment at which both the state and the host's state were
-    saved. The host's may be large, so such a loop saves both together, every `host_seconds` only. What its chunks have
-    yielded is small: between two such saves, NAME.outputs holds that, written every few seconds, to be looked at while
-    the loop goes on (`wane.files.load_arrays` reads it). `fingerprint` tells one run's checkpoints from those of other
-    settings or other code.
+    A loop with a state on the host can resume only from a moment at which both its state and the host's state were
+    saved. The host's state may be large, so such a loop saves both together, and only every `host_seconds`. The outputs
+    of its chunks are small: between two saves, the loop writes them to NAME.outputs every few seconds, so that they can
+    be inspected while it runs (`wane.files.load_arrays` reads the file). `fingerprint` tells one run's checkpoints from
+    those of other settings or other code.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class SavingLoop(Loop):
 
     @property
     def elapsed(self) -> float:
-        """Seconds of work, those before an interruption included."""
+        """Seconds of work, including those before an interruption."""
         return self.before + time.perf_counter() - self.began
 
     def __call__(
@@ -63,7 +63,10 @@ class SavingLoop(Loop):
         unit: str = "steps",
         host: HostState | None = None,
     ) -> tuple[Any, Any]:
-        """As `Loop`. Raises CheckpointError if the folder holds a checkpoint that cannot be used."""
+        """Runs a loop as `Loop` does.
+
+        Raises CheckpointError if the folder holds a checkpoint that cannot be used, and ValueError for a repeated name.
+        """
         if name in self.names:
             raise ValueError(f"two loops of one experiment are called {name!r}: their checkpoints would be one file")
         self.names.add(name)
@@ -91,7 +94,7 @@ class SavingLoop(Loop):
         tell: Callable[[int], None],
         interrupted: Callable[[], bool],
     ) -> Progress:
-        """Computes the chunks that are missing, and saves now and then."""
+        """Computes the missing chunks, saves now and then, and returns the final progress."""
         pause = self.seconds if checkpoint.host is None else self.host_seconds
         fresh: list[Arrays] = []
         held, outputs = now.done, self.folder / f"{checkpoint.name}.outputs"
@@ -114,14 +117,14 @@ class SavingLoop(Loop):
                 if stop:
                     raise KeyboardInterrupt
         except KeyboardInterrupt:
-            # With a host, a chunk that was interrupted may have changed it, so that it no longer fits the state.
+            # An interrupted chunk may have changed the host's state, which then no longer fits the loop's state.
             if now.done > held and checkpoint.host is None:
                 checkpoint.save(self._with(now, fresh))
             raise
         return now
 
     def _with(self, now: Progress, fresh: list[Arrays]) -> Progress:
-        """The progress with new outputs after the earlier ones."""
+        """Returns the progress with the new outputs after the earlier ones."""
         stacked = stack_named(fresh)
         if now.outputs:
             stacked = {name: np.concatenate([now.outputs[name], new]) for name, new in stacked.items()} or now.outputs
@@ -130,9 +133,9 @@ class SavingLoop(Loop):
 
 @contextmanager
 def interrupts_between_chunks(active: bool) -> Iterator[Callable[[], bool]]:
-    """Holds the first Ctrl-C back while it is open, and yields a function that tells whether there was one.
+    """Delays the first Ctrl-C until the block ends, and yields a function that returns whether there was one.
 
-    A second Ctrl-C interrupts at once. Signals reach the main thread only; in others nothing needs holding back.
+    A second Ctrl-C interrupts at once. Signals reach the main thread only, so other threads need no delay.
     """
     if not active or threading.current_thread() is not threading.main_thread():
         yield lambda: False

@@ -33,7 +33,7 @@ class Launcher(Checked):
         require(fine, self, "processes", "1 is needed with --launcher ray; --shards says how many tasks Ray gets")
 
     def divide(self, seeds: Sequence[int]) -> list[tuple[int, ...]]:
-        """Divides seeds into as many groups of neighbours as there are shards or processes. No seeds make no groups."""
+        """Returns the seeds in groups of neighbours, one for each shard or process. No seeds give no groups."""
         if not seeds:
             return []
         default = self.processes if self.launcher == "local" else len(seeds)

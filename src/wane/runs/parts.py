@@ -32,7 +32,7 @@ class Part(NamedTuple):
 
 
 def agent_files(agents: Mapping[str, Savable]) -> dict[str, AgentFiles]:
-    """What each agent's `save` writes."""
+    """Returns the files that each agent's `save` writes."""
     found: dict[str, AgentFiles] = {}
     for name, agent in agents.items():
         with tempfile.TemporaryDirectory() as folder:
@@ -55,20 +55,20 @@ def write_agents(folder: Path, agents: Mapping[str, AgentFiles]) -> None:
 
 
 def file_name(name: str) -> str:
-    """The name of a table or an agent, if it can be the name of a file. Raises ValueError otherwise."""
+    """Returns the name of a table or an agent. Raises ValueError if it cannot be the name of a file."""
     if not re.fullmatch(r"\w[\w.,=-]*", name):
         raise ValueError(f"{name!r} names a file, so it may hold letters, digits, '_', '-', '.', ',' and '=' only")
     return name
 
 
 def checksums(folder: Path) -> dict[str, str]:
-    """The SHA-256 of every file below a folder, by its path relative to the folder."""
+    """Returns the SHA-256 of every file below a folder, by its path relative to the folder."""
     files = sorted(path for path in folder.rglob("*") if path.is_file())
     return {path.relative_to(folder).as_posix(): checksum(path) for path in files}
 
 
 def save_part(folder: Path, fingerprint: str, part: Part) -> None:
-    """Writes a part. part.json comes last, so a part that was cut short has none."""
+    """Writes a part. part.json is written last, so an interrupted part has none."""
     (folder / "part.json").unlink(missing_ok=True)
     for name in ("tables", "agents"):
         shutil.rmtree(folder / name, ignore_errors=True)
@@ -96,7 +96,7 @@ def problem_of_part(folder: Path, fingerprint: str) -> str | None:
 
 
 def _check_note(note: dict[str, Any]) -> None:
-    """Raises ValueError, TypeError or LookupError unless part.json says all that a part needs."""
+    """Raises ValueError, TypeError or LookupError unless part.json holds all that a part needs."""
     for name in ("seconds", "peak_memory"):
         number = note["cost"][name]
         if not isinstance(number, int | float) or not 0 <= number < 1e300:

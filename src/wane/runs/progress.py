@@ -25,7 +25,7 @@ def _short(number: float) -> str:
 
 @contextmanager
 def progress(console: Console) -> Iterator[Callable[[str], Report]]:
-    """Shows a bar for each loop, with speed and remaining time. Yields a function that makes those of a title."""
+    """Shows a bar for each loop, with speed and time left. Yields a function that makes the `Report` of a title."""
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f} %"), _Rate())
     with Progress(*columns, TimeRemainingColumn(), console=console, transient=True) as bars:
 

@@ -1,8 +1,8 @@
-"""Publishes a run: joins its parts, tests the claims, draws, and writes all of it into the run's folder.
+"""Publishes a run: joins its parts, tests the claims, draws the pictures, and writes all results into its folder.
 
-The tables may have taken days to compute, so they are published whatever the claims and the pictures do. A claim whose
-test fails is "not tested", with the reason. A figure or a film that cannot be drawn is left out, and run.json says why
-under `failures`. With the environment variable WANE_DEBUG such an error ends the run with its traceback instead.
+The tables may have taken days to compute, so they are published even if a test or a picture fails. A claim whose test
+raises an error is "not tested", with the reason. A figure or a film that cannot be drawn is left out, and run.json says
+why under `failures`. With the environment variable WANE_DEBUG such an error ends the run with its traceback instead.
 """
 
 import os
@@ -24,11 +24,11 @@ from wane.runs.run import Run
 from wane.runs.started import source_file
 
 MOST_AGENT_BYTES = 20_000_000
-"""Agents that are larger than this together stay in the checkpoint: a run's folder is to be passed on."""
+"""Agents that are larger than this together stay in the checkpoint, so that a run's folder can be passed on."""
 
 
 def publish(run: Run, tasks: Sequence[Task], launcher: Launcher, console: Console) -> None:
-    """Replaces the results in a run's folder by those of its parts, and prints how many claims hold."""
+    """Replaces the results in a run's folder with those of its parts, and prints how many claims hold."""
     parts = {task: load_part(task.folder) for task in tasks}
     experiment, seeded = run.experiment, [part for task, part in parts.items() if task.seeds is not None]
     fixed = [part.tables for task, part in parts.items() if task.seeds is None]
@@ -65,7 +65,7 @@ def _cost(parts: Sequence[Part]) -> dict[str, Any]:
 
 
 def _agents(run: Run, parts: Sequence[Part], console: Console) -> dict[str, AgentFiles]:
-    """The agents of all parts, or none if they are too large together. The console tells what is left out."""
+    """Returns the agents of all parts, or none if they are too large together. Prints what is left out."""
     agents: dict[str, AgentFiles] = {}
     for part in parts:
         for name in sorted(set(part.agents) & set(agents)):
@@ -83,7 +83,7 @@ def _agents(run: Run, parts: Sequence[Part], console: Console) -> dict[str, Agen
 
 
 def _judge(claim: Claim, settings: Settings, tables: Tables) -> dict[str, Any]:
-    """The claim with its verdict: "not tested", with the reason, if its test fails."""
+    """Returns the claim with its verdict, which is "not tested", with the reason, if its test raises an error."""
     try:
         return claim.record(settings, tables)
     except Exception as error:
@@ -100,7 +100,7 @@ def write_pictures(
     """
     failures: dict[str, str] = {}
     png, svg = folder / "figure.png", folder / "figure.svg"
-    # A fixed salt: the same figure is the same file.
+    # With a fixed salt, the same figure gives the same file.
     style = matplotlib.rc_context({"svg.hashsalt": "wane", "svg.fonttype": "path"})
     with _noting("figure", failures, [png, svg]), style:
         figure = experiment.draw(settings, tables)
@@ -120,7 +120,7 @@ def write_pictures(
 
 @contextmanager
 def _noting(what: str, failures: dict[str, str], files: Iterable[Path]) -> Iterator[None]:
-    """Notes why something could not be drawn, instead of raising, and deletes what was written of it."""
+    """Notes why something could not be drawn, instead of raising, and deletes its unfinished files."""
     try:
         yield
     except OSError:
@@ -133,7 +133,7 @@ def _noting(what: str, failures: dict[str, str], files: Iterable[Path]) -> Itera
 
 
 def _reason(error: Exception) -> str:
-    """An error in one line."""
+    """Returns an error in one line."""
     text = " ".join(str(error).split())
     return f"{type(error).__name__}: {text[:500]}" if text else type(error).__name__
 

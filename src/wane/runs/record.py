@@ -24,7 +24,7 @@ TEXTS = ("title", "source", "summary", "differences", "paper_cost")
 
 
 def about(experiment: Experiment) -> dict[str, Any]:
-    """What the record says about the experiment and the software. The report takes its texts from here."""
+    """Returns what the record says about the experiment and the software. The report takes its texts from here."""
     versions = {name: importlib.metadata.version(name) for name in PACKAGES}
     return {
         "texts": {name: getattr(experiment, name) for name in TEXTS},
@@ -35,7 +35,7 @@ def about(experiment: Experiment) -> dict[str, Any]:
 
 
 def plain(value: Any) -> Any:
-    """A setting that JSON can hold: nested settings as dictionaries, arrays as lists, other objects as their `repr`."""
+    """Returns a setting for JSON: nested settings as dictionaries, arrays as lists, other objects as their `repr`."""
     if dataclasses.is_dataclass(value) and not isinstance(value, Depletion | type):
         return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
     if isinstance(value, dict):
@@ -48,7 +48,7 @@ def plain(value: Any) -> Any:
 
 
 def commit() -> str | None:
-    """The commit that the package's source is at, "+" if it has changed since; None if this is not a checkout."""
+    """Returns the commit of the package's source, with "+" if it has changed since, or None outside of a checkout."""
 
     def git(*words: str) -> str:
         folder = Path(__file__).parent
@@ -63,7 +63,7 @@ def commit() -> str | None:
 
 
 def device() -> str:
-    """What JAX computes on."""
+    """Returns the name of the device that JAX computes on."""
     chips = jax.devices()
     if chips[0].platform == "cpu":
         return f"{os.cpu_count()} CPU cores ({platform.machine()})"
@@ -71,13 +71,13 @@ def device() -> str:
 
 
 def forget_peak_memory() -> None:
-    """Lets `peak_memory` begin anew, where the system can (Linux)."""
+    """Resets `peak_memory`, where the system allows it (Linux)."""
     with contextlib.suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")
 
 
 def peak_memory() -> int:
-    """The most bytes this process held since `forget_peak_memory`, or ever."""
+    """Returns the most bytes that this process has held since `forget_peak_memory`, or since it started."""
     with contextlib.suppress(OSError, StopIteration):
         lines = Path("/proc/self/status").read_text().splitlines()
         return 1024 * int(next(line for line in lines if line.startswith("VmHWM")).split()[1])

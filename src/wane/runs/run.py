@@ -1,12 +1,12 @@
-"""A run: an experiment with its settings, the folder that it goes to, and what is to be computed for it.
+"""A run: an experiment with its settings, the folder of its results, and the tasks to compute.
 
 OUT/quick/q-lambda/             OUT/SCALE/NAME, with +field=value for settings that differ from the scale's
-    run.json                    what was run, with what, on what, what it cost, and the SHA-256 of every other file
+    run.json                    the settings, versions, device and cost, and the SHA-256 of every other file
     TABLE.parquet               one file for each table
     claims.json                 every claim with its verdict
     figure.png, figure.svg, film-*.gif
     agents/NAME/                trained agents, if they are small enough
-    checkpoint/                 what a killed run goes on from
+    checkpoint/                 the state from which a killed run resumes
 """
 
 import hashlib
@@ -27,12 +27,12 @@ from wane.runs.launchers import Task
 from wane.runs.options import Launcher
 
 LONGEST = 150
-"""Bytes of a folder's name: file systems allow 255, and other files are named after it."""
+"""The most bytes of a folder's name: file systems allow 255, and other files are named after it."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """An experiment with its settings, and the folder that it goes to."""
+    """An experiment with its settings, and the folder of its results."""
 
     name: str
     settings: Settings
@@ -51,37 +51,37 @@ class Run:
 
     @property
     def folder(self) -> Folder:
-        """The run's folder. Its name tells the changed settings, so that other settings have another folder."""
+        """The run's folder. Its name shows the changed settings, so that other settings have another folder."""
         return Folder(self.out / self.scale / folder_name(self.name, self.changed))
 
     @property
     def fingerprint(self) -> str:
-        """Tells this run's checkpoints and results from those of other settings, code or versions of JAX."""
+        """A hash that tells this run's checkpoints and results from those of other settings, code or JAX versions."""
         settings = {name: record.plain(value) for name, value in flat(self.settings).items()}
         return _hash([self.name, settings, code_fingerprint(module_of(self.name)), jax.__version__])
 
     def is_done(self) -> bool:
-        """Whether the folder holds whole results of these settings and this code."""
+        """Returns whether the folder holds complete results of these settings and this code."""
         found = self.folder.record()
         return found is not None and found.get("fingerprint") == self.fingerprint
 
     def tasks(self, launcher: Launcher, save_seconds: float | int) -> list[Task]:
-        """What is to be computed: one task without seeds, if the experiment has such tables, and the seeds divided."""
+        """Returns the tasks: one without seeds, if the experiment has such tables, and one for each group of seeds."""
         groups: list[tuple[int, ...] | None] = [None] if self.experiment.fixed else []
         groups += launcher.divide(self.experiment.seeds(self.settings))
         key = self.fingerprint
         return [Task(self.name, self.settings, seeds, self.part(seeds), key, save_seconds) for seeds in groups]
 
     def part(self, seeds: Sequence[int] | None) -> Path:
-        """The folder that keeps the part of some seeds, or of none."""
+        """Returns the folder that keeps the part of some seeds, or the part without seeds."""
         return self.folder.checkpoint / (f"seeds-{seeds[0]}-{seeds[-1]}" if seeds else "fixed")
 
 
 def folder_name(name: str, changes: dict[str, Any]) -> str:
-    """The name of a run's folder: NAME+field=value for all changed settings.
+    """Returns the name of a run's folder: NAME+field=value for all changed settings.
 
-    It ends in a hash of the changes where it cannot tell all of them: if it was too long and was cut, or if a value
-    holds letters that a file's name should not have.
+    The name ends in a hash of the changes if it cannot show all of them: because it was too long and was cut, or
+    because a value holds characters that a file name should not have.
     """
     words = {field: _word(value) for field, value in changes.items()}
     full = name + "".join(f"+{field}={word}" for field, (word, _) in words.items())
@@ -92,7 +92,7 @@ def folder_name(name: str, changes: dict[str, Any]) -> str:
 
 
 def _word(value: Any) -> tuple[str, bool]:
-    """A setting's value as part of a folder's name, and whether the name tells it exactly."""
+    """Returns a setting's value as part of a folder's name, and whether the name shows it exactly."""
     if isinstance(value, tuple | list):
         words = [_word(each) for each in value]
         # An empty word in a list cannot be seen in the name.

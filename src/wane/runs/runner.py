@@ -25,11 +25,12 @@ def run_all(
     save_seconds: float | int = 10.0,
     console: Console | None = None,
 ) -> None:
-    """Runs several experiments, each to its folder.
+    """Runs several experiments, each in its own folder.
 
-    With `resume`, what is done already is left alone and what was interrupted goes on. Without it, everything starts
-    anew, and earlier results stay until the new ones are there. With `replace`, a checkpoint that cannot be used (it is
-    damaged, or the code has changed since) is replaced, and the console says so; otherwise it is an error.
+    With `resume`, finished runs are left alone and interrupted runs go on. Without it, all runs start from the
+    beginning, and earlier results stay until the new ones are complete. With `replace`, a checkpoint that cannot be
+    used (it is damaged, or the code has changed since) is deleted, and the console says so; without it, such a
+    checkpoint raises CheckpointError.
     """
     launcher, console = launcher or Launcher(), console or Console(quiet=True, markup=False)
     with ready(launcher), ExitStack() as stack:
@@ -51,7 +52,7 @@ def run_all(
 
 
 def _compute(missing: dict[Run, list[Task]], launcher: Launcher, console: Console) -> None:
-    """Computes the parts that are not there yet, and publishes every run as soon as all of its parts are."""
+    """Computes the missing parts, and publishes every run as soon as all of its parts are done."""
     owner = {task: each for each, tasks in missing.items() for task in tasks}
     waiting = {each: {task for task in tasks if not _is_saved(task, console)} for each, tasks in missing.items()}
     for each in [each for each, tasks in waiting.items() if not tasks]:

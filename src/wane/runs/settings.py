@@ -19,7 +19,7 @@ def parse_settings(
     """Reads the options of a run and the settings of an experiment from the words of a command line.
 
     `options` is a dataclass with a field `scale`, which chooses the preset. Its values and those of the preset are the
-    defaults. The settings of a nested dataclass have its name in front: --agent.step-size. Raises UsageError for words
+    defaults. Options of a nested dataclass begin with its name: --agent.step-size. Raises UsageError for words
     that make no sense, and SettingError for a setting that cannot be used.
     """
     preset = experiment.settings(options.scale)  # pyright: ignore[reportAttributeAccessIssue]

@@ -1,4 +1,4 @@
-"""Notes what a run is when it begins, so that an interrupted run can be listed and resumed."""
+"""Records a run when it begins, so that an interrupted run can be listed and resumed."""
 
 import os
 import platform
@@ -25,6 +25,6 @@ def write_started(run: Run, tasks: Iterable[Task]) -> None:
 
 
 def source_file(run: Run) -> str | None:
-    """The path of an experiment that is a file, or None."""
+    """Returns the path of an experiment that is a file, or None for other experiments."""
     path = own.path_of(run.name)
     return None if path is None else str(path)
