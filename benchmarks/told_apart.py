@@ -82,7 +82,7 @@ def write_readme(kept: dict[str, Any]) -> None:
         "",
         f"Where a model differs from all others, the right one was chosen in {right} of {all_} animals "
         f"({percent(right / all_)}).",
-        "Groups of models that are told apart from each other in most rats:",
+        "Groups of models that are not told apart in most rats (groups that share a model are joined):",
         "",
         *(f"- {', '.join(group)}" for group in kept["groups"]),
     ]

@@ -169,7 +169,7 @@ MISTAKES = {
     f"run {NAME} --chunks 0": "--chunks 0: a whole number of at least 1 is needed",
     f"run {NAME} --seeds -1": "--seeds -1: a whole number between 1 and 1,000,000 is needed",
     f"run {NAME} --seeds": "--seeds: a value is needed",
-    f"run {NAME} --seeds 0 0": "0: this word belongs to no option",
+    f"run {NAME} --seeds 0 0": "0: this word does not belong to any option",
     f"run {NAME} --lambdas": "--lambdas: at least one value is needed",
     f"run {NAME} --agent.drift nan": "--agent.drift nan: a number of at least 0 is needed",
     f"run {NAME} --launcher ray --processes 2": "--processes 2: 1 is needed with --launcher ray; --shards says",

@@ -62,7 +62,9 @@ def print_help() -> None:
         table.add_row(name, (inspect.getdoc(function) or "").splitlines()[0])
     console = Console(markup=False)
     console.print(table)
-    console.print("wane COMMAND --help shows the options of a command; wane --version, the version.", highlight=False)
+    console.print(
+        "wane COMMAND --help shows the options of a command, and wane --version shows the version.", highlight=False
+    )
 
 
 def main() -> None:
@@ -108,7 +110,7 @@ def _cure(error: Exception) -> str:
     if not isinstance(error, OSError):
         return str(error)
     where = f"{error.filename}: " if error.filename else ""
-    hint = ". Earlier results are untouched; mend that and go on with --resume" if _can_resume() else ""
+    hint = ". Earlier results are untouched; fix this, then continue with --resume" if _can_resume() else ""
     return f"{where}{error.strerror}{hint}"
 
 

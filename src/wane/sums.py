@@ -93,7 +93,8 @@ def _terms_needed(depletion: Curve, x: AnyArray, escape: AnyArray) -> int:
     if not np.all(escape > 0):
         raise ValueError(
             f"{type(depletion).__name__} has no closed form of its sum over visits, and a site that is certain to be "
-            "visited again (discount 1, recurrent class) needs one: override generating_function, or discount"
+            "visited again (discount 1, recurrent class) needs one: override generating_function, or use a discount "
+            "below 1"
         )
     least = float(np.min(escape, initial=1.0))
     if least >= 1 or float(np.max(x, initial=0.0)) == 0:
@@ -102,7 +103,7 @@ def _terms_needed(depletion: Curve, x: AnyArray, escape: AnyArray) -> int:
     if terms > SERIES_LONGEST:
         raise ValueError(
             f"summing {type(depletion).__name__} would take {terms:.1e} terms: override generating_function with a "
-            "closed form, or discount more"
+            "closed form, or use a smaller discount"
         )
     return max(int(np.ceil(terms)), 1)
 

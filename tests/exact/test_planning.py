@@ -173,7 +173,7 @@ def test_toy_of_the_paper():
         (dict(timing="later"), ValueError, "timing is"),
         (dict(rewards=[1.0]), ValueError, "one finite r̄ for each of the 2 sites"),
         (dict(depletion=0.5), TypeError, "0.5 is not a Depletion"),
-        (dict(action_rewards=np.zeros((4, 2))), ValueError, "come with the arrival"),
+        (dict(action_rewards=np.zeros((4, 2))), ValueError, "are paid on arrival"),
         (dict(caps=0), ValueError, "caps are whole numbers"),
         (dict(grid=8), ValueError, "grid is for rewards that grow back"),
         (dict(depletion=wane.TimeElapsed(0.5), caps=8), ValueError, "caps are largest visit counts"),

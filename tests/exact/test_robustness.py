@@ -280,7 +280,7 @@ MDP = wane.MDP(np.stack([KERNEL, KERNEL[::-1]], axis=1))
         (
             lambda: wane.from_lambda_representation([[0.9, 0.2], [0.2, 2.5]], 0.5, discount=0.9),
             ValueError,
-            "is no λR of this λ",
+            "cannot belong to a λR with this λ",
         ),
         (
             lambda: wane.from_lambda_representation(np.eye(2), 0.5, discount=0.9, sites=[0]),

@@ -66,7 +66,7 @@ def test_settings_that_may_be_arrays_are_numbers_on_the_command_line():
         ("--lam 0.5", "--lam: there is no such option"),
         ("--agent.lmm 0.5", "--agent.lmm: there is no such option; did you mean --agent.lam?"),
         ("--agent.lam", "--agent.lam: a value is needed"),
-        ("--seeds 2 3", "3: this word belongs to no option"),
+        ("--seeds 2 3", "3: this word does not belong to any option"),
         ("--levels 0.5 x", "--levels: a number is needed, got 'x'"),
         ("--pair 0.5", "--pair: 2 values are needed"),
         ("--pair 0.5 x", "--pair: a whole number is needed, got 'x'"),

@@ -90,7 +90,7 @@ def representations(
     check_timing(timing)
     chosen: Any = world.policies if policies is None else policies
     if len(chosen) == 0:
-        raise ValueError("there is no policy to compose: name some, or take a world that brings its own")
+        raise ValueError("there is no policy to compose: pass some, or use a world that has policies")
     depletion = world.depletion if depletion is None else depletion
     mdp = world.mdp
     phis = [

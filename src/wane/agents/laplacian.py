@@ -169,7 +169,7 @@ def collect_data(key: jax.Array, world: World, config: Config) -> Dataset:
     uniform = np.full((world.n_states, world.n_actions), 1 / world.n_actions)
     policies = [uniform] if config.walk == "uniform" else list(world.policies)
     if not policies:
-        raise ValueError('the world brings no policies that could walk: take walk="uniform", or give it some')
+        raise ValueError('the world has no policies to walk with: use walk="uniform", or give it some')
     return collect(key, world, policies, config.horizon, config.sight, config.epsilon)
 
 

@@ -116,7 +116,7 @@ def load(folder: Path | str) -> Trained:
     about = _read_config(folder / CONFIG)
     arrays, _ = load_arrays(folder / PARAMS)
     if checksum(folder / PARAMS) != about["files"].get(PARAMS):
-        raise DamagedFile(f"{folder / PARAMS} was changed after it was saved: its checksum is another one")
+        raise DamagedFile(f"{folder / PARAMS} was changed after it was saved: its checksum does not match")
     try:
         world = describe.from_description(about["world"])
         module = agent_module(about["agent"])

@@ -46,7 +46,7 @@ def solve_jax(
     if not is_traced(good) and not bool(good):
         raise InaccurateSolve(
             f"the system in {moves.dtype} has a relative residual of {float(residual):.1e} and an error of up to "
-            f"{float(error):.1e}: discount more, pass the kernel as a NumPy array, or switch on 64 bits with "
+            f"{float(error):.1e}: use a smaller discount, pass the kernel as a NumPy array, or switch on 64 bits with "
             'jax.config.update("jax_enable_x64", True)'
         )
     return jnp.where(good, x, jnp.nan), residual, how

@@ -147,8 +147,8 @@ def _with_jax(kernel: Any, phi: Any, depletion: Any, discount: Any) -> LambdaFea
     matrix, residuals = jax.vmap(one, (1, 0), (1, 0))(phi, lam)
     if not is_traced(matrix) and bool(jnp.isnan(matrix).any()):
         raise InaccurateSolve(
-            f"the λF cannot be solved accurately in {matrix.dtype}: discount more, pass NumPy arrays, or switch on 64 "
-            'bits with jax.config.update("jax_enable_x64", True)'
+            f"the λF cannot be solved accurately in {matrix.dtype}: use a smaller discount, pass NumPy arrays, or switch on "
+            '64 bits with jax.config.update("jax_enable_x64", True)'
         )
     return LambdaFeatures(matrix, phi, depletion, discount, residuals.max(), "dense (JAX)")
 
@@ -183,7 +183,7 @@ def eigenfunctions(kernel: KernelLike, count: int, weights: ArrayLike | None = N
         raise ValueError(f"count is a number of functions, 1 to {n} (the number of states), got {count}")
     rho = _stationary(dense) if weights is None else np.asarray(weights, float)
     if rho.shape != (n,) or not np.all(rho > 0):
-        raise ValueError(f"weights must be above 0, one for each of {n} states: leave states out that never occur")
+        raise ValueError(f"weights must be above 0, one for each of {n} states: leave out states that never occur")
     rho = rho / rho.sum()
     flow = rho[:, None] * dense
     laplacian = np.diag((flow.sum(1) + flow.sum(0)) / 2) - (flow + flow.T) / 2

@@ -251,7 +251,11 @@ def equivalent_rewards(rewards: Numbers, depletion: Diminishing, self_occupancy:
     """
     xp = namespace(self_occupancy)
     d = xp.asarray(self_occupancy)
-    d = require(d, lambda d: jnp.isfinite(d) & (d >= 1 - 1e-5), "self_occupancy is 1 or more: a state visits itself")
+    d = require(
+        d,
+        lambda d: jnp.isfinite(d) & (d >= 1 - 1e-5),
+        "self_occupancy must be at least 1, because each state visits itself",
+    )
     if not is_traced(d) and not np.all(np.isfinite(d) & (d >= 1 - 1e-5)):
         bad = np.asarray(d)[~(np.isfinite(d) & (d >= 1 - 1e-5))].flat[0]
         raise ValueError(
@@ -307,7 +311,7 @@ def _escape_from_lambda(diagonal: Any, lam: Any, discount: Scalar, sites: Int[np
     if not np.all(possible):
         i = int(np.argmax(~possible))
         entry = f"Φ({sites[i]}, {sites[i]}) = {float(diagonal[i]):.4g}"
-        raise ValueError(f"{entry} is no λR of this λ: it must lie between 1 and 1 / (1 − λ)")
+        raise ValueError(f"{entry} cannot belong to a λR with this λ: it must lie between 1 and 1 / (1 − λ)")
     if not np.all(clear):
         site = sites[int(np.argmin(clear))]
         raise InaccurateSolve(

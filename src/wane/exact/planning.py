@@ -288,6 +288,6 @@ def _check_settings(
     if timing not in ("departure", "arrival"):
         raise ValueError(f'timing is "departure" or "arrival", got {timing!r}')
     if action_rewards is not None and timing == "departure":
-        raise ValueError('action_rewards come with the arrival they lead to: use timing="arrival"')
+        raise ValueError('action_rewards are paid on arrival: use timing="arrival"')
     if horizon is None and discount == 1:
         raise ValueError("without a horizon the discount must be below 1: pass horizon=…")

@@ -166,7 +166,7 @@ def _check_error(error: float, tolerance: float) -> None:
     if error > tolerance:
         raise ValueError(
             f"the sums over visits and memories have an error of {error:.1e}, more than the tolerance {tolerance:.1e}: "
-            "call wane.exact.renewal_representation with a larger tolerance, or discount more"
+            "call wane.exact.renewal_representation with a larger tolerance, or use a smaller discount"
         )
 
 
@@ -193,11 +193,13 @@ def return_laws(
             site = sites[np.argmax(remaining - negligible)]
             raise ValueError(
                 f"after {LONGEST_RETURN} steps {remaining.max():.1e} of the returns to site {site} are still to come: "
-                "discount more, or call wane.exact.renewal_representation with a larger tolerance"
+                "use a smaller discount, or call wane.exact.renewal_representation with a larger tolerance"
             )
         if len(weights) % 4096 == 0:
             sizes = (len(weights) + 4096, "return times"), (len(sites), "sites")
-            require_memory("the law of the returns", *sizes, copies=2, cure="name fewer `sites`, or discount more")
+            require_memory(
+                "the law of the returns", *sizes, copies=2, cure="name fewer `sites`, or use a smaller discount"
+            )
         mass = discount * (transposed @ mass)
         weights.append(mass[sites, column])
         mass[sites, column] = 0
@@ -278,7 +280,7 @@ def _along_a_line(chains: Sequence["_SiteChain"], start: Memory) -> tuple[Float[
     if visits > LONGEST_LINE or visits * len(weights) > MOST_WORTHS:
         raise ValueError(
             f"{type(depletion).__name__} would be summed over {visits} visits × {len(weights)} return times. That "
-            "takes too long: discount more, or call wane.exact.renewal_representation with a larger tolerance"
+            "takes too long: use a smaller discount, or call wane.exact.renewal_representation with a larger tolerance"
         )
     pays = pays_along(depletion, line_of_memories(depletion, first, visits + 1), weights)
     if pays is None:
@@ -420,7 +422,8 @@ class _SiteChain(NamedTuple):
                 if visits == LONGEST_GROWTH:
                     raise ValueError(
                         f"after {LONGEST_GROWTH} visits the memory of {type(self.depletion).__name__} still leaves the "
-                        f"interval from {low:.3g} to {high:.3g}: let it settle (cap its memory), or discount more"
+                        f"interval from {low:.3g} to {high:.3g}: let it settle (cap its memory), or use a "
+                        "smaller discount"
                     )
                 found = self.depletion.visit(waits(self.depletion, np.linspace(low, high, 65), times)[0])
                 wider = min(low, float(found.min())), max(high, float(found.max()))

@@ -114,8 +114,8 @@ def _refuse_nan(found: Any, what: str) -> None:
     """Raise InaccurateSolve if a solution under `vmap`, where nothing can be raised, says by NaN that it is bad."""
     if not is_traced(found) and bool(jnp.isnan(found).any()):
         raise InaccurateSolve(
-            f"{what} in {found.dtype}: discount more, pass the kernel as a NumPy array, or switch on 64 bits with "
-            'jax.config.update("jax_enable_x64", True)'
+            f"{what} in {found.dtype}: use a smaller discount, pass the kernel as a NumPy array, or switch on 64 bits "
+            'with jax.config.update("jax_enable_x64", True)'
         )
 
 

@@ -48,8 +48,8 @@ def check_cancellation(size: Any, result: Any) -> None:
     if np.any(np.finfo(result.dtype).eps * size > accepted * result):
         raise InaccurateSolve(
             f"terms of opposite signs that add up to {float(np.max(size)):.1e} cancel: rounding to {result.dtype} "
-            "spoils their difference. Evaluate positive and negative rewards apart, discount more, or, in 32 bits, "
-            'switch on 64 bits with jax.config.update("jax_enable_x64", True)'
+            "spoils their difference. Evaluate positive and negative rewards apart, use a smaller discount, or, in 32 "
+            'bits, switch on 64 bits with jax.config.update("jax_enable_x64", True)'
         )
 
 

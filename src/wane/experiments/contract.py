@@ -279,7 +279,7 @@ class Experiment:
             tables = self.fixed(settings) if self.fixed else {}
         for name, table in tables.items():
             if "seed" in table:
-                raise ValueError(f"{self.name}: the fixed table {name!r} has a column seed, but no seed to tell")
+                raise ValueError(f"{self.name}: the fixed table {name!r} has a column seed, but no seeds: remove it")
         return {name: table.reset_index(drop=True) for name, table in tables.items()}
 
     def seeded_tables(self, settings: Settings, seeds: Sequence[int], loop: Loop | None = None) -> Tables:

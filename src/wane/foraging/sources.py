@@ -66,7 +66,7 @@ def as_pandas(source: Source) -> pd.DataFrame:
     if type(source).__module__.startswith("pynapple"):
         return _from_pynapple(source, kind)
     raise TypeError(
-        f"a {kind} is no table: give a pandas or polars DataFrame, a pynapple object or the path of a CSV file"
+        f"a {kind} is not a table: give a pandas or polars DataFrame, a pynapple object or the path of a CSV file"
     )
 
 

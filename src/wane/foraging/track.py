@@ -132,7 +132,7 @@ def _read_samples(
         what = "the same time as" if seconds[i] == seconds[i + 1] else "a later time than"
         raise ValueError(
             f"{where(int(i))} has {what} {where(int(i) + 1)} ({seconds[i]:g} and {seconds[i + 1]:g}): sort the track "
-            "by time, keep one row for each time, and give every animal and session a call of its own"
+            "by time, keep one row for each time, and call this function once for each animal and session"
         )
     return table, seconds, where
 

@@ -21,7 +21,7 @@ from wane.settings import check_values, deferred
 REGISTRY = ConstructorRegistry()
 SENTENCES = {
     r"^Unrecognized options?: (-[^\s,]*).*": r"\1: there is no such option",
-    r"^Unrecognized options?: ([^\s,]+).*": r"\1: this word belongs to no option",
+    r"^Unrecognized options?: ([^\s,]+).*": r"\1: this word does not belong to any option",
     r"^Error parsing (\S+?): ": r"\1: ",
     r"^Missing value for argument '(\S+)'. Expected ([2-9]) values": r"\1: \2 values are needed",
     r"^Missing value for argument '(\S+)'.*": r"\1: a value is needed",

@@ -24,7 +24,7 @@ from wane.files import Arrays, DamagedFile, load_arrays, name_leaves, nest, save
 from wane.runs.errors import CheckpointError
 from wane.types import Tree
 
-CURE = "start over without --resume, which replaces it"
+CURE = "run again without --resume to start over and replace it"
 
 
 class Progress(NamedTuple):

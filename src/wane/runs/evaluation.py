@@ -68,7 +68,7 @@ def saved_agents(folder: Path) -> list[Path]:
 def load_agent(folder: Path) -> Trained:
     """Loads a saved agent. Raises ValueError if the folder holds none."""
     if not folder.exists():
-        raise ValueError(f"there is no folder {folder}: name that of a run or of a saved agent")
+        raise ValueError(f"there is no folder {folder}: give the folder of a run or of a saved agent")
     if not (folder / "config.json").is_file():
         raise ValueError(f"{folder} holds neither a run (run.json) nor a saved agent (config.json)")
     return agents.load(folder)

@@ -123,7 +123,7 @@ def _in_processes(tasks: Sequence[Task], processes: int) -> Iterator[Done]:
                 worker.terminate()
             if isinstance(error, BrokenProcessPool):
                 raise RunError(
-                    "a process died (out of memory?): take fewer --processes and go on with --resume"
+                    "a process died (out of memory?): use fewer --processes and continue with --resume"
                 ) from error
             raise
 

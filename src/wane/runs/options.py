@@ -28,7 +28,7 @@ class Launcher(Checked):
         """Raises SettingError if an option belongs to the other launcher."""
         for name in ("ray_address", "gpus"):
             fine = self.launcher == "ray" or not getattr(self, name)
-            require(fine, self, name, "--launcher ray is needed with it, because this machine alone has no use for it")
+            require(fine, self, name, "--launcher ray is needed, because the local launcher does not use this option")
         fine = self.launcher == "local" or self.processes == 1
         require(fine, self, "processes", "1 is needed with --launcher ray; --shards says how many tasks Ray gets")
 

@@ -122,7 +122,9 @@ def _read_table(path: Path) -> pd.DataFrame:
     try:
         return pd.read_parquet(path)
     except (OSError, ValueError) as error:
-        raise DamagedFile(f"{path} holds no table ({error}): start over without --resume, which replaces it") from error
+        raise DamagedFile(
+            f"{path} holds no table ({error}): run again without --resume to start over and replace it"
+        ) from error
 
 
 def _read_files(folder: Path) -> AgentFiles:

@@ -42,7 +42,7 @@ def run_all(
                 continue
             if not resume and each.folder.checkpoint.exists():
                 if each.folder.record() is None:
-                    console.print(f"{each.name}: starting over; --resume would have gone on with what was interrupted")
+                    console.print(f"{each.name}: starting over; --resume would have continued the interrupted run")
                 shutil.rmtree(each.folder.checkpoint)
             missing[each] = each.tasks(launcher, save_seconds)
             write_started(each, missing[each])

@@ -100,7 +100,7 @@ class Map:
         """Returns the state number of the cell with this letter. Raises ValueError unless there is exactly one."""
         places = np.argwhere(self.letters == letter)
         if len(places) != 1:
-            raise ValueError(f"{letter!r} stands {len(places)} times on the map, not once")
+            raise ValueError(f"{letter!r} stands {len(places)} times on the map, but it must appear once")
         return self.state(*places[0])
 
     @cached_property

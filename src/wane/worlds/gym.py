@@ -70,7 +70,7 @@ class Environment(gymnasium.Env):
         """Begins an episode, in a given place with `options={"state": s}`: a letter, a cell or a state number."""
         super().reset(seed=seed)
         if unknown := set(options or {}) - {"state"}:
-            raise ValueError(f"unknown option {unknown.pop()!r}: there is 'state', the place to begin in")
+            raise ValueError(f"unknown option {unknown.pop()!r}: the only option is 'state', the initial state")
         draw = self.np_random.random()
         if options and "state" in options:
             self._simulation.begin(find_state(self.world.map, options["state"], "start"))

@@ -38,7 +38,7 @@ def flat_space(view: spaces.Space, remaining: spaces.Box | None = None) -> space
     """Returns the space of one vector: the view as `gymnasium.spaces.flatten` lays it out, then what remains."""
     flat = spaces.flatten_space(view)
     if not isinstance(flat, spaces.Box):
-        raise ValueError(f"{view} cannot be laid out as one vector: take an observation without the flat form")
+        raise ValueError(f"{view} cannot be flattened into one vector: choose an observation without the flat form")
     parts = [flat] if remaining is None else [flat, remaining]
     low, high = (np.concatenate([getattr(part, side).astype(np.float32) for part in parts]) for side in ("low", "high"))
     return spaces.Box(low, high, low.shape, np.float32)

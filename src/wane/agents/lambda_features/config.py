@@ -52,4 +52,4 @@ class Config(Checked):
     def rules(self) -> None:
         """Raises SettingError for one-hot features of pictures."""
         fine = self.features == "laplacian" or not self.base.sight.is_picture
-        require(fine, self, "features", "laplacian is needed for pictures, of which no states are known")
+        require(fine, self, "features", "laplacian is needed for pictures, because their states are unknown")

@@ -135,7 +135,7 @@ def fit_weights(phi: Float[Array, "views features"], data: Dataset, world: World
 def init(key: jax.Array, world: World, config: Config) -> State:
     """Random networks, one for each of the world's policies, and weights of 0."""
     if not world.policies:
-        raise ValueError("the world brings no policy whose features could be learned: give it some with policies=…")
+        raise ValueError("the world has no policies: give it some with policies=…")
     base_key, key = jax.random.split(key)
     keys = jax.random.split(key, len(world.policies))
     networks = jax.vmap(lambda key: make_network(key, world, config))(keys)

@@ -238,7 +238,7 @@ def as_printed(settings: Replenishing, tables: Tables) -> Finding:
 def total_time_unbounded(settings: Replenishing, tables: Tables) -> Finding:
     """Tests that the total-time reward exceeds r̄ = 1 before the first visit, and that the other two never do."""
     if settings.total[1] == 1:
-        raise NotTested("λ_r = 1 lets the total-time reward grow by nothing: choose total with a λ_r below 1")
+        raise NotTested("λ_r = 1 lets the total-time reward stay as it is: choose total with a λ_r below 1")
     if settings.visits[0] == 0:
         raise NotTested("the site is visited at step 0, and nothing can grow before that: choose later visits")
     rewards = _rewards_by_scheme(tables)

@@ -72,7 +72,9 @@ class PointMass(RolloutBatch):
         depletion, shape = self.task.depletion, (len(self.seeds), len(SITES))
         self._memory = np.zeros(shape) if depletion is None else np.array(depletion.initial(shape))
         if self._memory.shape != shape:
-            raise ValueError(f"{depletion!r} remembers more than one number a site, which this task cannot hold")
+            raise ValueError(
+                f"{depletion!r} has a memory of more than one number per site, which this task does not support"
+            )
 
     def _worth(self) -> Float[np.ndarray, "copies sites"]:
         """What remains of each site, as a fraction of its reward."""

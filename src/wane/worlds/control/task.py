@@ -70,7 +70,7 @@ class Task:
     def __post_init__(self) -> None:
         kind = _kind(self.name)
         if not kind.has_sites and (self.depletion is not None or self.told):
-            raise ValueError(f"{self.name} has no sites, so nothing of it can wear off: choose wane/PointMass-v0")
+            raise ValueError(f"{self.name} has no sites, so no reward can wear off: choose wane/PointMass-v0")
         if self.horizon is not None and self.horizon < 1:
             raise ValueError(f"horizon = {self.horizon}: an episode has at least one step")
 

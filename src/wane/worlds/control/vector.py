@@ -97,7 +97,7 @@ def _sizes(name: str, horizon: int | None) -> Sizes:
                 f"the {what} of {name} are {space}, and vectors of floats (a Box with one axis) are needed"
             )
     if not np.all(np.isfinite(env.action_space.low) & np.isfinite(env.action_space.high)):  # pyright: ignore
-        raise ValueError(f"the actions of {name} have no limits, and they are scaled from [−1, 1] to limits")
+        raise ValueError(f"the actions of {name} have no limits, but limits are needed to scale them from [−1, 1]")
     limit = horizon or (env.spec.max_episode_steps if env.spec else None)
     if limit is None:
         raise ValueError(f"{name} has no time limit: give one, Task({name!r}, horizon=1000)")
