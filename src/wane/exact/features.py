@@ -147,8 +147,8 @@ def _with_jax(kernel: Any, phi: Any, depletion: Any, discount: Any) -> LambdaFea
     matrix, residuals = jax.vmap(one, (1, 0), (1, 0))(phi, lam)
     if not is_traced(matrix) and bool(jnp.isnan(matrix).any()):
         raise InaccurateSolve(
-            f"the λF cannot be solved accurately in {matrix.dtype}: use a smaller discount, pass NumPy arrays, or switch on "
-            '64 bits with jax.config.update("jax_enable_x64", True)'
+            f"the λF cannot be solved accurately in {matrix.dtype}: use a smaller discount, pass NumPy arrays, or "
+            'switch on 64 bits with jax.config.update("jax_enable_x64", True)'
         )
     return LambdaFeatures(matrix, phi, depletion, discount, residuals.max(), "dense (JAX)")
 
