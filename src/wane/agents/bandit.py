@@ -47,7 +47,7 @@ class Config(Checked):
 
 
 class State(NamedTuple):
-    """All that the bandit remembers."""
+    """What the bandit remembers."""
 
     weights: Float[Array, "*runs arms"]
     feedbacks: Float[Array, "*runs window"]

@@ -9,7 +9,7 @@ B̄ is B without a gradient, they are
     orthonormality    β mean_jk B(s_j)ᵀ B̄(s̃_k) B̄(s_j)ᵀ B̄(s̃_k) − β mean_j B(s_j)ᵀ B̄(s_j)
 
 The correction vanishes for λ = 1, the successor measure. The gradient of the orthonormality term is a quarter of the
-gradient of ‖E B Bᵀ − I‖², the regulariser that the paper derives it from.
+gradient of ‖E B Bᵀ − I‖², which is the paper's regulariser.
 """
 
 from typing import Any, NamedTuple

@@ -30,7 +30,7 @@ from wane.worlds.world import World
 
 
 class Params(NamedTuple):
-    """All that acting needs."""
+    """Everything that acting needs."""
 
     base: laplacian.Params
     """φ"""

@@ -71,8 +71,8 @@ class Fleet:
     def init(self) -> State:
         """The first states of all agents."""
         states = init_all(self.task, self.config, self.keys, self.variants)
-        # Target networks begin equal to the networks that they follow, but need arrays of their own, because `learn`
-        # donates the arrays of both.
+        # Target networks begin equal to the networks that they follow, but must be separate arrays, because `learn`
+        # donates both.
         return jax.tree_util.tree_map(jnp.array, states)
 
     def epoch(self, states: State, number: int) -> tuple[State, Info]:
