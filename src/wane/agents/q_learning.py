@@ -38,7 +38,7 @@ class Config(Checked):
     """initial value of every entry of Q"""
     episodes: Count = 500
     evaluate_every: Count = 20
-    """a greedy episode, from which nothing is learned, follows every so many episodes"""
+    """episodes before each evaluation, which is a greedy episode from which nothing is learned"""
 
 
 class State(NamedTuple):
