@@ -1,4 +1,4 @@
-"""Elimination without subtractions: it solves systems of a Markov chain to full accuracy for discounts of any size.
+"""Elimination without subtractions: it solves systems of a Markov chain to full accuracy, even with γ very near to 1.
 
 A state i moves to j ≠ i with weight a(i, j) and is lost with weight v(i). For I − γP these are γ P(i, j) and 1 − γ. The
 system

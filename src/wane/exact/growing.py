@@ -5,7 +5,7 @@ by the matrix V, any other step moves it by W, and
 
     Φ(·, X) = (I − γ (1_X P ⊗ V + (1 − 1_X) P ⊗ W))⁻¹ (1_X ⊗ worth),        at the level of a fresh patch.
 
-Low levels give a lower bound of it, and high levels an upper bound.
+Low levels give a lower bound of Φ, and high levels an upper bound.
 """
 
 from collections.abc import Sequence

@@ -54,7 +54,7 @@ def solve(
     more precisely than the other arguments give them. The `residual` of the solution is the largest value of
     ‖b − A x‖∞ / ((1 + γ)‖x‖∞ + ‖b‖∞) over the columns. If dense LU has solved more than 64 columns, it is an upper
     bound from random signs instead (`wane.exact.system.probed_residual`). Raises InaccurateSolve if the residual
-    exceeds 1e-10, if A is singular, or if γ · scale is so near to 1 that rounding may change x by more than 1e-7.
+    exceeds 1e-10, if A is singular, or if γ · scale is so near to 1 that the relative error of x may exceed 1e-7.
     """
     system = System(kernel, discount, scale, leak, loss)
     if system.largest_weight >= 1.0:

@@ -121,7 +121,7 @@ class Tracks(NamedTuple):
     actions: Int[AnyArray, "*batch moments"]
     """The action that was taken at each moment."""
     own_actions: Int[AnyArray, "*batch moments"]
-    """The policy's action at each moment. It may differ at the first moment, and where a random action was taken."""
+    """The policy's action at each moment. `actions` may differ at the first moment, and where they are random."""
 
 
 def follow(key: jax.Array, world: World, policies: Sequence[Any], horizon: int, epsilon: float = 0.0) -> Tracks:
