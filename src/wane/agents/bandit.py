@@ -6,9 +6,9 @@
     g = (f − m) / d                                    m, d: mean and standard deviation of the last five feedbacks
     w_k ← 0.9 w_k,  then  w_k ← w_k + 0.1 g / max(exp(w_k), 1e-4)        for the arm that was drawn, and no other
 
-The last five feedbacks include the newest one. d is the population's standard deviation; it counts as 1 while there are
-fewer than two feedbacks, and where all of them are equal. So the first feedback of all changes nothing: it is its own
-mean. The division by exp(w_k) makes up for arms that are drawn rarely.
+The last five feedbacks include the newest one. d is the population's standard deviation, or 1 while there are fewer
+than two feedbacks or all of them are equal. So the very first feedback changes nothing: it is its own mean. The
+division by exp(w_k) compensates arms that are drawn rarely.
 
 All functions are pure and take one bandit; `vmap` them for many.
 
@@ -30,9 +30,9 @@ from wane.settings import Checked, Positive, Range, Share
 from wane.types import Integer, Scalar
 
 WINDOW = 5
-"""How many feedbacks the newest one is standardised by."""
+"""The number of feedbacks whose mean and standard deviation standardise the newest one."""
 LEAST = 1e-4
-"""The least number that a feedback is divided by."""
+"""The smallest divisor of a feedback."""
 
 
 @dataclass(frozen=True)
@@ -47,13 +47,13 @@ class Config(Checked):
 
 
 class State(NamedTuple):
-    """All that the bandit remembers."""
+    """What the bandit remembers."""
 
     weights: Float[Array, "*runs arms"]
     feedbacks: Float[Array, "*runs window"]
-    """The last feedbacks: number i of all feedbacks is in place i mod 5."""
+    """The last feedbacks: feedback number i is at index i mod 5."""
     episodes: Int[Array, "*runs"]
-    """How many returns there were so far."""
+    """The number of returns so far."""
     last: Float[Array, "*runs"]
     """The last return, 0 before the first one."""
     mean: Float[Array, "*runs"]
@@ -61,7 +61,7 @@ class State(NamedTuple):
 
 
 def init(arms: int) -> State:
-    """A bandit that knows nothing: all arms are equally probable."""
+    """Returns a bandit that has learned nothing: all arms are equally probable."""
     zero = jnp.zeros(())
     return State(jnp.zeros(arms), jnp.zeros(WINDOW), jnp.zeros((), jnp.int32), zero, zero)
 
@@ -72,12 +72,12 @@ def probabilities(state: State) -> Float[Array, " arms"]:
 
 
 def draw(state: State, uniform: Scalar) -> Int[Array, ""]:
-    """The arm for a uniform number in [0, 1)."""
+    """Draws an arm, given a uniform number in [0, 1)."""
     return jnp.sum(uniform >= jnp.cumsum(probabilities(state))[:-1]).astype(jnp.int32)
 
 
 def feedback(state: State, earned: Scalar, averaging: Scalar) -> Float[Array, ""]:
-    """By how much a return exceeds the last one, or the mean of those before it."""
+    """The difference between a return and the last return, or the mean of all returns before it."""
     return jnp.asarray(earned - ((1 - averaging) * state.last + averaging * state.mean))
 
 
@@ -98,7 +98,7 @@ def reweight(weight: Scalar, feedback: Scalar, step_size: Scalar, decay: Scalar)
 
 
 def record(state: State, arm: Integer, earned: Scalar, config: Config) -> State:
-    """The bandit after an episode in which an arm was used and a return was earned (without discounting)."""
+    """Returns the bandit after an episode that used arm `arm` and whose return was `earned` (without discounting)."""
     newest = feedback(state, earned, config.averaging)
     feedbacks = state.feedbacks.at[state.episodes % WINDOW].set(newest)
     count = state.episodes + 1

@@ -1,26 +1,27 @@
 """GPE and GPI: composing policies by their representations (the paper's section 5.3).
 
-Evaluating each policy of a set on what remains of the rewards, r, is one product. Acting takes the best of all:
+One product evaluates each policy of a set on what remains of the rewards, r. The agent takes the best action of all:
 
     Q^π(s, a) = Φ^π(s, a, ·) · r
     a = argmax_a max_π Q^π(s, a)
 
 Φ is exact (`wane.representation`) and may use any depletion: the one that the agent believes in, which need not be the
-world's. Φ holds for sites that were never visited, so r is the agent's only memory. With `refresh` r is what remains
-now, as in the paper; without it r stays r̄ for ever, which shows what that memory is worth. For λⁿ the product of what
-remains and a fresh Φ is exactly what remains of Φ; for other curves it is the paper's recipe, and an approximation.
+world's. Φ is computed for sites that were never visited, so r is the agent's only memory. With `refresh` r is what
+remains now, as in the paper; without it r is always r̄, which shows the value of that memory. For λⁿ the product of a
+fresh Φ and what remains is the exact value from now on. For other curves it is the paper's recipe, an approximation.
 
-The worlds pay on arrival, while Φ(s, a, ·) counts the present state first. The paper acts on it nevertheless, and so
-does timing="departure", the default. With timing="arrival" the agent acts on Σ_s' p(s'|s, a) Φ(s', ·), which is
+The worlds pay on arrival, while Φ(s, a, ·) counts the present state first. The paper acts on this Φ nevertheless, and
+so does timing="departure", the default. With timing="arrival" the agent acts on Σ_s' p(s'|s, a) Φ(s', ·), which is
 consistent with the worlds.
 
-`composed` can also follow the policy that is best where it is, argmax_π Q^π(s, π(s)), instead of comparing all actions.
+`composed` can also follow the policy that is best in the present state, argmax_π Q^π(s, π(s)), instead of comparing all
+actions.
 
-Actions within 1e-5 of the best count as equal and the first of them is taken, so that rounding chooses nothing and
-single and double precision play the same episodes. What bumping into walls costs is paid, but not foreseen, as in the
-paper.
+Actions within 1e-5 of the best count as equal and the first of them is taken, so that rounding decides nothing and
+single and double precision play the same episodes. The agent pays for bumping into walls, but does not foresee this
+cost, as in the paper.
 
-The agent plans and does not learn: `init` solves for Φ, `train` returns that, and there is no `update`.
+The agent plans and does not learn: `init` solves for Φ, `train` returns the same Φ, and there is no `update`.
 
     >>> from wane.depletion import Geometric
     >>> from wane.worlds import make
@@ -74,7 +75,7 @@ class State(NamedTuple):
 
 
 def check_timing(timing: str) -> None:
-    """Raises ValueError unless it is one of the two timings."""
+    """Raises ValueError unless `timing` is "departure" or "arrival"."""
     if timing not in ("departure", "arrival"):
         raise ValueError(f'timing is "departure" (the paper) or "arrival" (as the worlds pay), got {timing!r}')
 
@@ -86,7 +87,10 @@ def representations(
     *,
     timing: Timing = "departure",
 ) -> Float[AnyArray, "policies states actions sites"]:
-    """Φ of every policy: by default of the world's own policies, with a belief in its own depletion."""
+    """Φ of every policy: by default of the world's own policies, under the world's own depletion.
+
+    Raises ValueError if there is no policy.
+    """
     check_timing(timing)
     chosen: Any = world.policies if policies is None else policies
     if len(chosen) == 0:
@@ -109,7 +113,7 @@ def q_values(
 def greedy_action(
     phi_s: Float[AnyArray, "policies actions sites"], remaining: Float[AnyArray, " sites"]
 ) -> Int[Array, ""]:
-    """GPI: the action whose best policy is best, the first of equal ones."""
+    """GPI: the action with the highest value under any of the policies, the first of equally good ones."""
     return compose(q_values(phi_s, remaining))
 
 
@@ -119,12 +123,12 @@ def init(key: jax.Array, world: World, config: Config) -> State:
 
 
 def train(key: jax.Array, world: World, config: Config, state: State | None = None) -> tuple[State, None]:
-    """Returns what `init` solves for: there is nothing to learn."""
+    """Returns the state of `init` and None: there is nothing to learn."""
     return init(key, world, config) if state is None else state, None
 
 
 def policy(params: State, world: World, config: Config) -> Policy:
-    """The policy that composes the others."""
+    """Returns the policy that composes the given policies."""
     return composed(params.phi, world, config.refresh)
 
 
@@ -170,7 +174,7 @@ def play_composed(
     refresh: bool | Bool[Array, ""] = True,
     policies: Sequence[Any] | None = None,
 ) -> Episode:
-    """One episode of the composed policy, from a given place or from a start of the world's."""
+    """Plays one episode of the composed policy, from a given place or from one of the world's starts."""
     return play(key, world, composed(phi, world, refresh, policies), start=start)[1]
 
 
@@ -183,9 +187,9 @@ def discounted_returns(
     refresh: bool | Bool[Array, ""] = True,
     policies: Sequence[Any] | None = None,
 ) -> Float[Array, " starts"]:
-    """The discounted return from each of many starts, by default from every state once; slips differ between them.
+    """The discounted return from each of many starts, by default from every state once.
 
-    It is a pure function: `jit` it, and `vmap` it over keys or over representations.
+    Each start has its own random slips. This is a pure function: `jit` it, and `vmap` it over keys or representations.
     """
     starts = jnp.arange(world.n_states) if starts is None else jnp.asarray(starts)
     keys = jax.random.split(key, len(starts))

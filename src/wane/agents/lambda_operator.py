@@ -1,16 +1,16 @@
-"""The λ operator of a known world, solved: a policy and its Q_λ for any rewards, in two linear solves.
+"""The exact λ operator of a known world: a policy and its Q_λ for any rewards, in two linear solves.
 
-λO-FB (`wane.agents.forward_backward`) learns, from samples, a policy for every reward and the Φ_λ of this policy. Where
-the world's kernel is known, Φ_λ of any policy is known too, by one linear solve, and nothing is left to learn:
+λO-FB (`wane.agents.forward_backward`) learns, from samples, a policy for every reward and the Φ_λ of this policy. If
+the world's kernel is known, one linear solve gives the Φ_λ of any policy, and nothing is left to learn:
 
     π₀ is uniform,   π_{k+1}(·|s) = softmax(Q_k(s, ·) / (τ max |Q_k|)),   Q_k(s, a) = Σ_s' Φ^{π_k}(s, a, s') r(s')
 
-An agent takes argmax_a Q_K(s, a) with r what remains of the rewards at every step. With K = 0 it takes the best action
-before a random walk; K = 1 is one improvement, and costs one more solve.
+An agent takes argmax_a Q_K(s, a), where r is what remains of the rewards at every step. With K = 0 it takes the action
+that is best if a random walk follows. K = 1 is one improvement, and costs one more solve.
 
-Two things make the difference to λO-FB (the experiment `lambda-operator`). With γ = 0.99 the values of two actions
-differ by about 1 % of their size, so a small relative error of a learned Φ hides what matters, and here Φ is exact. And
-the temperature τ is relative to the largest value, so policies do not depend on the unit of the rewards; with an
+Two points explain the difference from λO-FB (the experiment `lambda-operator`). With γ = 0.99 the values of two actions
+differ by about 1 % of their size, so a small relative error of a learned Φ can hide the best action; here Φ is exact.
+And the temperature τ is relative to the largest value, so policies do not depend on the unit of the rewards. With an
 absolute temperature the policies of small rewards are nearly uniform, and a large reward far away is not found. More
 sweeps are not always better: greedy improvement on Q_λ need not converge (`wane.agents.policy_iteration`).
 
@@ -46,7 +46,7 @@ from wane.worlds.world import World
 
 OBSERVATION = "index+remaining"
 TINY = 1e-30
-"""Added to a size that is divided by."""
+"""Added to a divisor, so that nothing is divided by 0."""
 Table = Float[Array, "states actions"]
 
 
@@ -65,14 +65,14 @@ class Config(Checked):
 
 
 class State(NamedTuple):
-    """What is known of the world."""
+    """The kernel of the world, and λ."""
 
     transitions: Float[Array, "states actions states"]
     lam: Float[Array, "*states"]
 
 
 def init(key: jax.Array, world: World, config: Config) -> State:
-    """The world's kernel as a dense array, and λ. Nothing is random.
+    """Returns the world's kernel as a dense array, and λ. Nothing is drawn from `key`.
 
     Raises ValueError if the kernel needs too much memory, or if the world's rewards do not wear off by a λ.
     """
@@ -84,6 +84,7 @@ def init(key: jax.Array, world: World, config: Config) -> State:
 
 
 def lam_of(world: World) -> Any:
+    """The world's λ: one number, or one for each state. Raises ValueError if its rewards do not wear off by a λ."""
     if not isinstance(world.depletion, Geometric):
         raise ValueError(f"the rewards of this world wear off as {world.depletion}: give Config a lam, such as 0.5")
     lam = jnp.asarray(world.depletion.lam, float)
@@ -91,12 +92,12 @@ def lam_of(world: World) -> Any:
 
 
 def train(key: jax.Array, world: World, config: Config, state: State | None = None) -> tuple[State, None]:
-    """Nothing is learned: returns what `init` returns."""
+    """Returns the state of `init` and None: there is nothing to learn."""
     return init(key, world, config) if state is None else state, None
 
 
 def q_values(state: State, chances: Table, rewards: Float[Array, " states"], discount: Scalar) -> Table:
-    """Q_λ(s, a) of a policy, exactly."""
+    """The exact Q_λ(s, a) of a policy."""
     mdp = MDP(state.transitions)
     with jax.default_matmul_precision("highest"):  # A GPU would round factors to ten bits.
         phi = lambda_representation(mdp.under(chances), state.lam, discount=discount)
@@ -104,7 +105,7 @@ def q_values(state: State, chances: Table, rewards: Float[Array, " states"], dis
 
 
 def improve(q: Table, temperature: Scalar) -> Table:
-    """The softmax policy of values, with a temperature relative to the largest of them."""
+    """The softmax policy of some values, with a temperature relative to the largest |Q|."""
     return jax.nn.softmax(q / (temperature * (jnp.abs(q).max() + TINY)))
 
 
@@ -122,7 +123,7 @@ def operate(state: State, rewards: Float[Array, " states"], config: Config) -> t
 
 
 def policy(params: State, world: World, config: Config) -> Policy:
-    """The greedy policy on Q of what remains of the rewards."""
+    """Returns the greedy policy on the Q of what remains of the rewards."""
     return Policy(partial(_act, world, config), params, draw=no_draws, observation=OBSERVATION)
 
 

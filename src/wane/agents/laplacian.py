@@ -1,20 +1,20 @@
 """Laplacian eigenfunction features, learned from transitions (the base features of the paper's λF).
 
-A network φ with D outputs, scaled to ‖φ(s)‖ = √D, is trained so that it changes little along a transition s → s⁺, and
+A network φ with D outputs, scaled to ‖φ(s)‖ = √D, is trained so that φ changes little along a transition s → s⁺, and
 so that different states of a batch get different features:
 
     loss = mean ‖φ(s) − φ(s⁺)‖² + mean_{i ≠ j} (φ_iᵀ φ_j)² − 2 · mean ‖φ_i‖²
 
-Its minimum spans the smoothest functions on the states, the first eigenfunctions of the Laplacian of the walk. They are
-known exactly for a tabular world (`wane.exact.eigenfunctions`), and `wane.exact.principal_angles` tells how far the
-learned span is from them. The scaling to a length of √D is the paper's; a span that obeys it need not reach the
-exact one.
+At its minimum φ spans the smoothest functions on the states, the first eigenfunctions of the Laplacian of the walk.
+They are known exactly for a tabular world (`wane.exact.eigenfunctions`), and `wane.exact.principal_angles` measures how
+far the learned span is from theirs. The scaling to a length of √D is the paper's. It restricts φ, so the learned span
+need not reach the exact one.
 
 The λF needs features in [0, 1]: `base_features` shifts and scales each one by the smallest and largest value that it
 has in the data.
 
-Data are the paper's trajectories (`wane.agents.common.views`): a walk, the world's policies, or both, from every start
-and after every first action. `policy` is the uniform walk: features alone act for nothing.
+Data are the paper's trajectories (`wane.agents.common.views`) of the world's policies or of a uniform walk, from every
+state and after every first action. `policy` is the uniform walk, because features alone have no goal.
 
     >>> from wane.worlds import make
     >>> world, config = make("grid-6x6"), Config(features=4, sight=Sight("index"), hidden=(16,), epochs=2)
@@ -84,14 +84,14 @@ class Params(NamedTuple):
 
 
 class State(NamedTuple):
-    """All that learning goes on from."""
+    """Everything that is needed to continue learning."""
 
     params: Params
     optimiser: Tree
 
 
 class Info(NamedTuple):
-    """What training tells about each epoch."""
+    """Measurements of each epoch of training."""
 
     loss: Float[Array, " epochs"]
 
@@ -99,7 +99,7 @@ class Info(NamedTuple):
 def make_network(
     key: jax.Array, world: World, config: Config, hidden: tuple[int, ...], outputs: int
 ) -> MLP | ConvolutionalNetwork:
-    """A random network from views to so many outputs."""
+    """A random network from views to `outputs` numbers. Raises ValueError for pictures that are not square."""
     shape = config.sight.shape(world)
     if not config.sight.is_picture:
         return make_mlp(key, [*shape, *hidden, outputs])
@@ -110,19 +110,19 @@ def make_network(
 
 
 def scaled_features(network: Network, views: Any) -> Float[Array, "*batch features"]:
-    """φ with length √D."""
+    """φ, scaled to a length of √D."""
     phi = network(views)
     return phi * jax.lax.rsqrt(jnp.mean(phi**2, -1, keepdims=True) + 1e-12)
 
 
 def base_features(params: Params, views: Any) -> Float[Array, "*batch features"]:
-    """φ in [0, 1]: views that were not in the data are cut off at the range of the data."""
+    """φ in [0, 1]: features of views that were not in the data are clipped to the range of the data."""
     phi = scaled_features(params.network, views)
     return jnp.clip((phi - params.low) / (params.high - params.low), 0, 1)
 
 
 def loss(phi: Float[Array, "batch features"], phi_next: Float[Array, "batch features"]) -> Float[Array, ""]:
-    """The loss of a batch: neighbours alike, all others different."""
+    """The loss of a batch: successive states should have equal features, and all others different ones."""
     gram, size = phi @ phi.T, len(phi)
     alike = jnp.sum((phi - phi_next) ** 2, -1).mean()
     others = (jnp.sum(gram**2) - jnp.sum(jnp.diag(gram) ** 2)) / (size * (size - 1))
@@ -142,7 +142,7 @@ def one_hot_params(n_states: int) -> Params:
 
 
 def init(key: jax.Array, world: World, config: Config) -> State:
-    """A random network, whose features are not scaled to any data yet."""
+    """Returns a random network, whose features are not scaled to any data yet."""
     network: Any = make_network(key, world, config, config.hidden, config.features)
     low = jnp.full(config.features, -np.sqrt(config.features))
     return State(Params(network, low, -low), optax.adam(config.learning_rate).init(network))
@@ -151,7 +151,7 @@ def init(key: jax.Array, world: World, config: Config) -> State:
 def update(
     state: State, data: tuple[Any, Any], world: World, config: Config, key: None = None
 ) -> tuple[State, Float[Array, ""]]:
-    """One gradient step on a batch of views and the views after them. Returns the state and the loss."""
+    """Takes one gradient step on a batch of views and the views after them. Returns the state and the loss."""
 
     def of_batch(network: Network) -> Float[Array, ""]:
         phi = scaled_features(network, jnp.concatenate(data))
@@ -165,7 +165,7 @@ def update(
 
 
 def collect_data(key: jax.Array, world: World, config: Config) -> Dataset:
-    """The data of `config.walk`."""
+    """Collects the data of `config.walk`. Raises ValueError if the world's policies should walk and it has none."""
     uniform = np.full((world.n_states, world.n_actions), 1 / world.n_actions)
     policies = [uniform] if config.walk == "uniform" else list(world.policies)
     if not policies:
@@ -184,8 +184,8 @@ def train(
 ) -> tuple[State, Info]:
     """Trains for epochs `first`, `first` + 1, …, by default as many as the configuration says.
 
-    Epoch e uses fold_in(key, e), so training in chunks gives the same result as training in one call. Without `data`,
-    they are collected first, which cannot be jitted; with them it is a pure function.
+    Epoch e uses fold_in(key, e), so training in chunks gives the same result as training in one call. If no `data` are
+    given, they are collected first, which cannot be jitted. If they are given, this is a pure function.
     """
     data = collect_data(jax.random.fold_in(key, 2**32 - 1), world, config) if data is None else data
     state = init(key, world, config) if state is None else state
@@ -201,7 +201,10 @@ def train(
 def run_epoch(
     key: jax.Array, state: State, world: World, config: Config, data: Dataset
 ) -> tuple[State, Float[Array, ""]]:
-    """As many transitions as the data hold, repetitions included, drawn by how often they occurred."""
+    """Trains on as many transitions as the data hold, repetitions included. Returns the state and the mean loss.
+
+    A transition is drawn with a probability proportional to how often it occurred.
+    """
     steps, chances = data.transitions, jnp.cumsum(data.transitions.counts.ravel())
     batches = max(1, len(steps.counts) * data.n_steps // config.batch)
     draws = jax.random.uniform(key, (batches, config.batch)) * chances[-1]
@@ -216,7 +219,7 @@ def run_epoch(
 
 
 def fit_range(params: Params, data: Dataset) -> Params:
-    """The parameters with the range of every feature over all views that were seen."""
+    """Returns the parameters with the range of every feature over all views that were seen."""
     phi = map_views(lambda views: scaled_features(params.network, views), data.views)
     seen = (data.counts > 0)[:, None]
     low, high = jnp.where(seen, phi, jnp.inf).min(0), jnp.where(seen, phi, -jnp.inf).max(0)
@@ -224,7 +227,7 @@ def fit_range(params: Params, data: Dataset) -> Params:
 
 
 def map_views(function: Any, views: Any, numbers: Int[Array, " chosen"] | None = None) -> Any:
-    """A function of batches of views, applied to all views, or to those with some numbers, a few at a time."""
+    """Applies a function of batches to all views, or to those with the given `numbers`, a few hundred at a time."""
     numbers = jnp.arange(len(views)) if numbers is None else numbers
     size = min(VIEWS_AT_A_TIME, len(numbers))
     index = jnp.arange(-(-len(numbers) // size) * size).reshape(-1, size) % len(numbers)
@@ -233,7 +236,7 @@ def map_views(function: Any, views: Any, numbers: Int[Array, " chosen"] | None =
 
 
 def policy(params: Params, world: World, config: Config) -> Policy:
-    """The uniform walk."""
+    """Returns the policy of uniformly random actions."""
     return Policy(partial(_act, world.n_actions), params)
 
 

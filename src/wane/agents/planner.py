@@ -1,11 +1,11 @@
 """The planner: an agent that follows the optimum over (state × what the sites remember) (`wane.optimum`).
 
 Rewards that wear off or grow back make the best action depend on the past visits to each site. The planner remembers
-the time and the level of each site (its `carry`): how often it was visited or, if its reward grows back, a point on a
-grid of memories. With these it looks the best action up. With `believed` it follows the plan that would be best if
-rewards changed in another way. It is told nothing about what remains of the rewards.
+the time and the level of each site in its `carry`. The level says how often the site was visited or, if its reward
+grows back, it is a point on a grid of memories. With time and levels the planner looks up the best action. With
+`believed` it follows the plan that would be best if rewards changed in another way. It does not observe what remains.
 
-The agent plans and does not learn: `init` solves for the plan, `train` returns that, and there is no `update`.
+The agent plans and does not learn: `init` solves for the plan, `train` returns the same plan, and there is no `update`.
 
     >>> from wane.worlds import make
     >>> world = make("toy")
@@ -50,10 +50,10 @@ class Config(Checked):
 
 
 class State(NamedTuple):
-    """The plan. Rows of `visit` and `wait` that are shorter than others are filled up with zeros."""
+    """The plan. Shorter rows of `visit` and `wait` are padded with zeros."""
 
     policy: Int[AnyArray, "times states combinations"]
-    """The best action by time, state and the levels of all sites, which are one number: Σ strides · levels."""
+    """The best action by time, state and the levels of all sites, which are combined as Σ strides · levels."""
     strides: Int[AnyArray, " sites"]
     fresh: Int[AnyArray, " sites"]
     """The level of each site before the first visit."""
@@ -77,14 +77,17 @@ def init(key: jax.Array, world: World, config: Config) -> State:
 
 
 def train(key: jax.Array, world: World, config: Config, state: State | None = None) -> tuple[State, None]:
-    """Returns what `init` solves for: there is nothing to learn."""
+    """Returns the state of `init` and None: there is nothing to learn."""
     return init(key, world, config) if state is None else state, None
 
 
 def plan(
     world: World, believed: Depletion | None = None, *, tolerance: float = 1e-6, grid: int | None = None
 ) -> Optimum:
-    """The optimum of a world until its horizon, or of what the world would be with another depletion."""
+    """The optimum of a world until its horizon, under its own depletion or under the `believed` one.
+
+    Raises ValueError if the world has no horizon, or if the horizon leaves nothing to decide.
+    """
     if world.horizon is None:
         raise ValueError("an episode needs an end: give the world a horizon, dataclasses.replace(world, horizon=…)")
     if world.horizon == 1 and world.timing == "departure":
@@ -93,7 +96,7 @@ def plan(
 
 
 def state_of(best: Optimum) -> State:
-    """The plan of an optimum, as arrays."""
+    """Returns the plan of an optimum as arrays."""
     visit, wait = np.zeros((2, len(best.levels), max(best.caps, default=0) + 1), np.int32)
     for i, each in enumerate(best.levels):
         visit[i, : len(each.visit)], wait[i, : len(each.wait)] = each.visit, each.wait
@@ -103,13 +106,13 @@ def state_of(best: Optimum) -> State:
 
 
 def policy(params: State, world: World, config: Config | None = None) -> Policy:
-    """The policy that follows the plan by the time and by what it remembers of its own visits."""
+    """Returns the policy that follows the plan, given the time and what it remembers of its own visits."""
     fresh = Memory(jnp.zeros((), jnp.int32), jnp.asarray(params.fresh))
     return Policy(partial(_act, world), params, fresh, draw=no_draws, observation=OBSERVATION)
 
 
 def _act(world: World, state: State, memory: Memory, cell: Integer, key: None) -> tuple[Int[Array, ""], Memory, None]:
-    # A plan counts the present visit as made. The memory does not hold it: a start pays nothing on arrival.
+    # A plan counts the present visit, which the memory does not hold yet. On arrival a start does not count.
     column, at_site = jnp.arange(world.n_sites), jnp.asarray(world.sites) == cell
     after = jnp.where(at_site, state.visit[column, memory.levels], state.wait[column, memory.levels])
     levels = jnp.where((world.timing == "departure") | (memory.time > 0), after, memory.levels)
@@ -119,11 +122,11 @@ def _act(world: World, state: State, memory: Memory, cell: Integer, key: None) -
 
 
 def follow(keys: Any, world: World, best: Optimum, start: Any = None) -> Episode:
-    """Episodes of a plan, one for each key. A threshold that would end them before the horizon is left out."""
+    """Plays episodes of a plan, one for each key. It ignores the threshold that would end them before the horizon."""
     world = dataclasses.replace(world, threshold=None)
 
     def episode(key: jax.Array, state: State) -> Episode:
         return play(key, world, policy(state, world), start=start)[1]
 
-    # The plan, which may be large, goes in as an argument: as a constant it would be compiled into the program.
+    # The plan may be large, so it is an argument: as a constant it would be compiled into the program.
     return jax.jit(jax.vmap(episode, (0, None)))(keys, state_of(best))

@@ -4,14 +4,14 @@
     improve     π(s) ← argmax_a Q(s, a)
 
 Here r̄ are fresh rewards: no site was visited yet. With rewards that never wear off (λ = 1) each sweep improves the
-policy, and the sequence ends in an optimal policy. With rewards that do wear off it need not: Q tells what one
-deviation is worth now, from fresh rewards, while a policy deviates wherever it goes, and its earlier visits have
-reduced the rewards. A sweep can make the policy worse, and the sequence can go round in a circle. In TwoRooms,
-FourRooms and the toy with one λ for all sites it does so for every λ that was tried up to 0.95, ½ among them; with
-λ = 0.999 and 1 it converges. `train` tells what happened: `period` is 1 if the last policy repeats itself, and
-otherwise the length of the circle.
+policy, and the sequence ends in an optimal policy. With rewards that wear off it need not: Q is the value of one
+deviation now, from fresh rewards, while the new policy deviates in every state, and its earlier visits have reduced the
+rewards. A sweep can make the policy worse, and the sequence of policies can be a cycle. In TwoRooms, FourRooms and the
+toy with one λ for all sites it is a cycle for every λ that was tried up to 0.95, ½ among them; with λ = 0.999 and 1 it
+converges. `train` reports the outcome: `period` is 1 if the last policy repeats itself, and otherwise the length of the
+cycle.
 
-Among equally good actions the present one is kept, else the first one is taken, so that rounding starts no circle. The
+Among equally good actions the present one is kept, else the first one is taken, so that rounding starts no cycle. The
 costs of walls never wear off, and Q counts them.
 
     >>> from wane.worlds import make
@@ -59,21 +59,21 @@ class Config(Checked):
 
 
 class State(NamedTuple):
-    """What the agent has found."""
+    """The policy that the agent has found."""
 
     policy: Int[np.ndarray, " states"]
     """An action for each state."""
 
 
 class Info(NamedTuple):
-    """What happened on the way."""
+    """The sequence of policies and its outcome."""
 
     policies: Int[np.ndarray, "sweeps states"]
-    """Every policy on the way, the first one included."""
+    """All policies in their order, the first one included."""
     values: Float[np.ndarray, "sweeps states"]
     """What each of them earns in the world from each state, by `World.values`."""
     period: int
-    """1 if it converged, the length of the circle if the last policies go round in one, 0 if neither was seen yet."""
+    """1 if the policies converged, the length of the cycle if they ended in one, 0 if neither has happened yet."""
 
     @property
     def converged(self) -> bool:
@@ -81,7 +81,7 @@ class Info(NamedTuple):
 
 
 def q_values(policy: Int[np.ndarray, " states"], world: World, config: Config) -> Float[np.ndarray, "states actions"]:
-    """Q of a policy on fresh rewards: what the sites pay, less what bumping into walls costs."""
+    """Q of a policy on fresh rewards: what the sites pay, minus the cost of bumping into walls."""
     mdp, kernel = world.mdp, world.mdp.under(policy)
     believed = world.depletion if config.depletion is None else config.depletion
     phi = representation(kernel, believed, discount=world.discount, sites=world.sites)
@@ -96,7 +96,7 @@ def q_values(policy: Int[np.ndarray, " states"], world: World, config: Config) -
 
 
 def improve(policy: Int[np.ndarray, " states"], q: Float[np.ndarray, "states actions"]) -> Int[np.ndarray, " states"]:
-    """The greedy policy. Where the present action is as good as any other, it stays."""
+    """Returns the greedy policy. It keeps the present action where no other action is better."""
     best = q.max(1)
     good = q >= best[:, None] - TIE * np.abs(q).max(initial=0.0)
     stays = good[np.arange(len(policy)), policy]
@@ -104,7 +104,7 @@ def improve(policy: Int[np.ndarray, " states"], q: Float[np.ndarray, "states act
 
 
 def init(key: jax.Array, world: World, config: Config) -> State:
-    """The first policy."""
+    """Returns the first policy."""
     if config.policy is None:
         return State(np.asarray(jax.random.randint(key, (world.n_states,), 0, world.n_actions), np.int64))
     policy = np.asarray(check_policy(config.policy, world.n_states, world.n_actions))
@@ -114,7 +114,7 @@ def init(key: jax.Array, world: World, config: Config) -> State:
 def update(
     state: State, data: None, world: World, config: Config, key: None = None
 ) -> tuple[State, Float[np.ndarray, "states actions"]]:
-    """One sweep. It needs no data. Returns the new state and the Q that led to it."""
+    """Makes one sweep, which needs no data. Returns the new state and the Q that led to it."""
     q = q_values(state.policy, world, config)
     return State(improve(state.policy, q)), q
 
@@ -122,7 +122,7 @@ def update(
 def train(
     key: jax.Array, world: World, config: Config, state: State | None = None, sweeps: int | None = None
 ) -> tuple[State, Info]:
-    """Sweeps until a policy comes back, or until there were enough sweeps."""
+    """Sweeps until a policy occurs for the second time, or until the largest number of sweeps is reached."""
     state = init(key, world, config) if state is None else state
     policies, met, period = [state.policy], {state.policy.tobytes(): 0}, 0
     for sweep in range(1, 1 + (config.sweeps if sweeps is None else sweeps)):
@@ -136,7 +136,7 @@ def train(
 
 
 def policy(params: State, world: World, config: Config) -> Policy:
-    """The policy that was found."""
+    """Returns the policy that was found."""
     return Policy(_act, jnp.asarray(params.policy, jnp.int32), draw=no_draws, observation=OBSERVATION)
 
 

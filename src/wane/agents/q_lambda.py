@@ -8,13 +8,13 @@
 Here r is what remains of every reward, which the agent observes at every step ("index+remaining"). With λ = 1 this is
 Q-learning on successor features.
 
-The paper keeps a column of Φ for every state. A column never depends on another one, and the columns of states that
-pay nothing meet a zero in Q. This module therefore keeps the columns of the sites only; Q, the actions and these
-columns are the same. The r of the target is the one after the step, with which the agent is going to act in s'. The
-target always looks ahead: Φ is a property of the transitions, and an episode that ends because nothing remains ends
-because of its rewards.
+The paper keeps a column of Φ for every state. No column depends on another, and in Q the columns of states that pay
+nothing are multiplied by 0. This module therefore keeps only the columns of the sites; Q, the actions and these columns
+are the same as in the paper. The r that chooses a' is what remains after the step, as when the agent acts in s'. The
+target bootstraps even at the end of an episode: Φ is a property of the transitions, and an episode that ends because
+nothing remains ends because of its rewards.
 
-The world may deplete as it likes; λ is what the agent believes.
+The world may have any depletion; λ is what the agent believes.
 
     >>> from wane.worlds import make
     >>> world, config = make("two-rooms"), Config(lam=0.5, episodes=40)
@@ -59,7 +59,7 @@ class Config(Checked):
     """initial value of every entry of Φ"""
     episodes: Count = 500
     evaluate_every: Count = 20
-    """a greedy episode, from which nothing is learned, follows every so many episodes"""
+    """episodes before each evaluation, which is a greedy episode from which nothing is learned"""
 
 
 class State(NamedTuple):
@@ -75,7 +75,7 @@ def q_values(phi: Float[AnyArray, "*rows sites"], remaining: Float[AnyArray, " s
 
 
 def greedy_action(phi_s: Float[AnyArray, "actions sites"], remaining: Float[AnyArray, " sites"]) -> Int[Array, ""]:
-    """Line 3: the best action, the first of equal ones."""
+    """Line 3: the best action, the first of equally good ones."""
     return first_best(q_values(phi_s, remaining))
 
 
@@ -86,12 +86,12 @@ def td_error(
     lam: Numbers,
     discount: Scalar,
 ) -> Float[AnyArray, " sites"]:
-    """Line 4: δ for Φ(s_t, a_t) and Φ(s_{t+1}, a'); `visited` is 1 at the site s_t, if it is one."""
+    """Line 4: δ for Φ(s_t, a_t) and Φ(s_{t+1}, a'); `visited` is 1 in the column of s_t, if s_t is a site, else 0."""
     return bellman_target(phi_next, visited, lam, discount) - phi_t
 
 
 def init(key: jax.Array, world: World, config: Config) -> State:
-    """A table of optimism. Nothing is drawn from `key`."""
+    """Returns a table whose entries are all `config.optimism`. Nothing is drawn from `key`."""
     check_parameters(Geometric(config.lam), world.n_sites)
     return State(jnp.full((world.n_states, world.n_actions, world.n_sites), config.optimism, float))
 
@@ -99,7 +99,7 @@ def init(key: jax.Array, world: World, config: Config) -> State:
 def update(
     state: State, data: Transition, world: World, config: Config, key: None = None
 ) -> tuple[State, Float[AnyArray, " sites"]]:
-    """Algorithm 1 for one transition. Returns the new state and the TD error."""
+    """Applies Algorithm 1 to one transition. Returns the new state and the TD error."""
     cell, (next_cell, remaining) = data.observation.view, data.next_observation
     phi_next = state.phi[next_cell]
     phi_next = phi_next[greedy_action(phi_next, remaining)]
@@ -142,7 +142,7 @@ def train(
 
 
 def policy(params: State, world: World, config: Config) -> Policy:
-    """The greedy policy: it takes the best action for what remains of the rewards."""
+    """Returns the greedy policy: it takes the best action for what remains of the rewards."""
     return Policy(_act, params, draw=no_draws, observation=OBSERVATION)
 
 

@@ -1,11 +1,11 @@
-"""Plain Q-learning, for comparison: values of states and actions, without the knowledge that rewards wear off.
+"""Plain Q-learning, for comparison: it learns values of states and actions and does not know that rewards wear off.
 
     Q(s, a) ← Q(s, a) + α (r + γ max_a' Q(s', a') − Q(s, a))
 
 The agent receives what the world pays, walls included, but it neither observes nor represents what remains of the
-rewards: as the paper shows (lemma 3.1), no Bellman equation over values alone fits such rewards. It differs from λ = 1
-in `wane.agents.q_lambda`, which holds a representation and multiplies it by what remains. The last target of an episode
-that terminates (and is not merely truncated) is r, because nothing follows.
+rewards. As the paper shows (lemma 3.1), no Bellman equation over values alone fits diminishing rewards. This agent
+differs from `wane.agents.q_lambda` with λ = 1, which holds a representation and multiplies it by what remains. If an
+episode terminates (and is not merely truncated), its last target is r, because nothing follows.
 """
 
 from dataclasses import dataclass
@@ -38,7 +38,7 @@ class Config(Checked):
     """initial value of every entry of Q"""
     episodes: Count = 500
     evaluate_every: Count = 20
-    """a greedy episode, from which nothing is learned, follows every so many episodes"""
+    """episodes before each evaluation, which is a greedy episode from which nothing is learned"""
 
 
 class State(NamedTuple):
@@ -59,7 +59,7 @@ def td_error(
 
 
 def init(key: jax.Array, world: World, config: Config) -> State:
-    """A table of optimism. Nothing is drawn from `key`."""
+    """Returns a table whose entries are all `config.optimism`. Nothing is drawn from `key`."""
     return State(jnp.full((world.n_states, world.n_actions), config.optimism, float))
 
 
@@ -102,7 +102,7 @@ def train(
 
 
 def policy(params: State, world: World, config: Config) -> Policy:
-    """The greedy policy: it takes the action of the highest value."""
+    """Returns the greedy policy: it takes the action of the highest value."""
     return Policy(_act, params, draw=no_draws, observation=OBSERVATION)
 
 

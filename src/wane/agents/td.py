@@ -9,14 +9,14 @@ site, it is
     EligibilityTrace(λ_d, λ_r)    1_s ⊙ (c − γλ_r (1 − λ_d) M') + γ Φ'               the paper's Ω, appendix J
     TotalTime(λ_d, λ_r)           min(1_s + γ (λ_d 1_s + q (1 − 1_s)) ⊙ Φ', cap)     the paper's P, appendix J
 
-The second one is learned in alternation with M, the SR of discount γλ_r, as the paper proposes and leaves open; M' is M
-before the step. Its c is worth(0): 1 for the paper's reward, and λ_d for its Ω, which also counts the present visit.
-The third one need not be finite, so its target is cut off at `cap`, also as the paper proposes; q is 1/λ_r for the
-paper's reward and λ_r for its P.
+Ω is learned in alternation with M, the SR of discount γλ_r, as the paper proposes but does not work out; M' is the row
+of M at (s', a') before the update. The constant c is worth(0): 1 for the paper's reward, and λ_d for its Ω, which also
+counts the present visit. P need not be finite, so its target is clipped at `cap`, also as the paper proposes; q is
+1/λ_r for the paper's reward and λ_r for its P.
 
-The state form, Φ(s), can be learned instead of the state–action form. The agent explores around the policy (ε), so
-what it experiences is not what the policy does: the error is weighted by π(a|s) / b(a|s), where b is how it acts. This
-makes the exact answer the fixed point. The state–action form needs no weight because a' is the policy's own.
+The state form, Φ(s), can be learned instead of the state–action form. The agent explores (ε), so its actions are not
+those of the evaluated policy π: the error is weighted by π(a|s) / b(a|s), where b is the agent's behaviour. This makes
+the exact answer the fixed point. The state–action form needs no weight, because π draws a'.
 
 Episodes start in every state in turn. Only the columns of the world's sites are learned unless `sites` says otherwise;
 no column depends on another one.
@@ -98,16 +98,16 @@ class State(NamedTuple):
     phi: Float[AnyArray, "states *actions sites"]
     """Φ(s, ·) in the state form, Φ(s, a, ·) in the state–action form."""
     fading: Float[AnyArray, "states *actions sites"] | None = None
-    """M, the SR of discount γλ_r, where an eligibility trace is learned."""
+    """M, the SR of discount γλ_r, if the agent believes in an eligibility trace, else None."""
 
 
 class Info(NamedTuple):
-    """What training tells about each episode."""
+    """Measurements of each episode of training."""
 
     change: Float[Array, " episodes"]
     """The largest change of an entry of Φ."""
     measured: Any
-    """What `measure` made of the state after the episode."""
+    """What `measure` returned for the state after the episode."""
 
 
 def trace_target(phi_next: Row, fading_next: Row, visited: Row, depletion: EligibilityTrace, discount: Scalar) -> Row:
@@ -117,13 +117,13 @@ def trace_target(phi_next: Row, fading_next: Row, visited: Row, depletion: Eligi
 
 
 def total_time_target(phi_next: Row, visited: Row, depletion: TotalTime, discount: Scalar, cap: Scalar) -> Row:
-    """The target of P: 1_s + γ (λ_d 1_s + q (1 − 1_s)) ⊙ P', cut off."""
+    """The target of P: 1_s + γ (λ_d 1_s + q (1 − 1_s)) ⊙ P', clipped at `cap`."""
     factor = jnp.where(visited > 0, depletion.drop, depletion.growth)
     return jnp.minimum(visited + discount * factor * phi_next, cap)
 
 
 def targets(rows_next: State, visited: Row, depletion: Depletion, discount: Scalar, cap: Scalar) -> State:
-    """What the rows of (s_t, a_t) should be, given the rows of (s_{t+1}, a')."""
+    """The targets of the rows of (s_t, a_t), given the rows of (s_{t+1}, a')."""
     if isinstance(depletion, EligibilityTrace):
         assert rows_next.fading is not None
         phi = trace_target(rows_next.phi, rows_next.fading, visited, depletion, discount)
@@ -135,7 +135,7 @@ def targets(rows_next: State, visited: Row, depletion: Depletion, discount: Scal
 
 
 def init(key: jax.Array, world: World, config: Config) -> State:
-    """Tables of zeros. Nothing is drawn from `key`."""
+    """Returns tables of zeros. Nothing is drawn from `key`."""
     sites = sites_of(world, config)
     check_parameters(config.believed, len(sites))
     middle = (world.n_actions,) if config.form == "state-action" else ()
@@ -146,7 +146,10 @@ def init(key: jax.Array, world: World, config: Config) -> State:
 def update(
     state: State, data: Transition, world: World, config: Config, key: Float[Array, " two"]
 ) -> tuple[State, State]:
-    """Learns from one transition; the second of two uniform numbers chooses a'. Returns the state and the errors."""
+    """Learns from one transition. Returns the new state and the TD errors.
+
+    `key` holds two uniform numbers: the first has chosen the action, and the second chooses a'.
+    """
     chances = probabilities(world, config)
     cell, next_cell = data.observation, data.next_observation
     next_action = sample_action(jnp.asarray(np.cumsum(chances, 1))[next_cell], key[1])
@@ -198,9 +201,9 @@ def train(
 
 
 def policy(params: State, world: World, config: Config) -> Policy:
-    """The greedy policy: one step of improvement on the evaluated policy, for what remains of the rewards.
+    """Returns the greedy policy: one improvement of the evaluated policy, for what remains of the rewards.
 
-    The state form is looked up one step ahead, Σ_s' p(s'|s, a) Φ(s', ·).
+    With the state form it acts on Σ_s' p(s'|s, a) Φ(s', ·). Raises ValueError if Φ is not that of the world's sites.
     """
     sites = sites_of(world, config)
     if not np.array_equal(sites, world.sites):
@@ -224,7 +227,7 @@ def sites_of(world: World, config: Config) -> Int[np.ndarray, " sites"]:
 
 
 def probabilities(world: World, config: Config) -> Float[np.ndarray, "states actions"]:
-    """π(a|s) of the evaluated policy."""
+    """π(a|s) of the evaluated policy. Raises ValueError if the world has no policy of that number."""
     policy = config.policy
     if np.ndim(policy) == 0:
         if policy not in range(len(world.policies)):

@@ -1,8 +1,8 @@
 """A trained agent: what it learned, with the world and the settings it learned in. It can be saved and loaded.
 
 A saved agent is a folder with two files. `config.json` holds the agent's name, the version, the world and the settings;
-`params.safetensors` holds what was learned, leaf by leaf under its name. Loading reads numbers and text: nothing that
-is loaded executes, and no module is imported by a name that is found there.
+`params.safetensors` holds what was learned, each leaf under its name. Loading reads only numbers and text. It executes
+nothing from the files, and the only module that it imports by a name in them is one of `AGENTS`.
 
     >>> from wane.agents import q_lambda
     >>> from wane.worlds import make
@@ -75,7 +75,7 @@ class Trained:
     world: World | Task
     config: Any
     params: Tree
-    """What its policy acts with: the first argument of the module's `policy`."""
+    """The first argument of the module's `policy`: what the policy acts with."""
 
     @property
     def module(self) -> ModuleType:
@@ -83,11 +83,11 @@ class Trained:
         return agent_module(self.agent)
 
     def policy(self, world: World | Task | None = None) -> Policy:
-        """The policy, in the world it was trained in or in another one."""
+        """Returns the policy, for the world that the agent was trained in or for another one."""
         return self.module.policy(self.params, self.world if world is None else world, self.config)
 
     def play(self, key: jax.Array, world: World | Task | None = None, **options: Any) -> tuple[Any, Episode | Played]:
-        """One episode, in the world it was trained in or in another one; options are those of `play`."""
+        """Plays one episode, in the world that the agent was trained in or in another one, with options of `play`."""
         world = self.world if world is None else world
         if isinstance(world, Task):
             played = drive(key, world, self.policy(world), 1, self.config.discount)
@@ -95,7 +95,7 @@ class Trained:
         return play(key, world, self.policy(world), **options)
 
     def save(self, folder: Path | str) -> Path:
-        """Writes the agent to a folder, which is made if it is not there. Returns the folder."""
+        """Writes the agent to a folder, which is created if it does not exist. Returns the folder."""
         folder = Path(folder)
         about = {
             "format": FORMAT,
@@ -128,14 +128,14 @@ def load(folder: Path | str) -> Trained:
 
 
 def _in_precision_of(like: Tree, arrays: Arrays) -> Arrays:
-    """Arrays of floats in the precision of this process: an agent may have been trained with 64 bits or with 32."""
+    """Returns the arrays with floats in the precision of `like`: an agent may have been trained in 64 or in 32 bits."""
     wanted = name_leaves(like)
     floats = {name for name in arrays if name in wanted and arrays[name].dtype.kind == wanted[name].dtype.kind == "f"}
     return {name: array.astype(wanted[name].dtype) if name in floats else array for name, array in arrays.items()}
 
 
 def agent_module(name: str) -> ModuleType:
-    """The module of an agent by its name. Raises ValueError for names that are no agents."""
+    """Returns the module of an agent by its name. Raises ValueError if there is no agent of that name."""
     if name not in AGENTS:
         raise unknown("agent", name, AGENTS)
     return import_module(f"wane.agents.{name}")
@@ -156,7 +156,7 @@ def _read_config(path: Path) -> dict[str, Any]:
 
 
 def _params_like(module: ModuleType, world: World | Task, config: Any) -> Tree:
-    """What the params of such an agent look like."""
+    """Returns params of the same structure as those of a saved agent."""
     state = module.init(jax.random.key(0), world, config)
     return state.params if hasattr(state, "params") else state
 
@@ -168,7 +168,7 @@ def _version() -> str:
 
 
 def _plain(value: Any) -> Any:
-    """A setting as JSON: nested dataclasses become objects, depletions their descriptions, arrays lists."""
+    """Returns a setting as JSON: nested dataclasses become objects, depletions their descriptions, arrays lists."""
     if isinstance(value, Depletion):
         return describe.describe_depletion(value)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
@@ -181,7 +181,7 @@ def _plain(value: Any) -> Any:
 
 
 def _config(kind: type, content: Mapping[str, Any]) -> Any:
-    """A Config from its JSON. Raises ValueError for settings that it does not have."""
+    """Returns a Config from its JSON. Raises ValueError for settings that the Config does not have."""
     fields = {field.name: field for field in dataclasses.fields(kind)}
     for name in content:
         if name not in fields:

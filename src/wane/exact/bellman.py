@@ -3,7 +3,7 @@
     (G_λ Φ)(s, s) = 1 + γ λ(s) (PΦ)(s, s),        (G_λ Φ)(s, s') = γ (PΦ)(s, s')  for s' ≠ s.
 
 Started at Φ⁰ = (1 − λ) I the iteration converges to the λR. The paper bounds the error after k steps by
-γ^(k+1) / (1 − λγ). On the diagonal that is too small, and γ^k / (1 − λγ) is right (`wane.exact.bounds.convergence`).
+γ^(k+1) / (1 − λγ). On the diagonal this bound is too small; γ^k / (1 − λγ) holds (`wane.exact.bounds.convergence`).
 This module exists to study the iteration. To obtain the λR, `wane.lambda_representation` is exact and far faster.
 
 The state–action form replaces PΦ by E[Φ(s₁, a₁) | s, a], where the policy draws a₁ in s₁. All functions accept NumPy,
@@ -74,7 +74,7 @@ class Iteration(NamedTuple):
     errors: Float[np.ndarray, " steps"]
     """max |Φᵏ⁺¹ − Φᵏ|, the Bellman error, for k = 0, 1, …"""
     bound: float
-    """how far from the λR the last Φ can be"""
+    """a bound on the distance of the last Φ from the λR"""
 
 
 def iterate(
@@ -91,7 +91,7 @@ def iterate(
     """Apply G_λ, starting from (1 − λ) I, until the Bellman error is below `tolerance`.
 
     With stop="bound" it takes as many steps as the corrected bound demands, so that the answer is known to be within
-    `tolerance`. With `mdp`, `kernel` is a policy, and the state–action form is iterated. Raises a ValueError if
+    `tolerance`. If `mdp` is given, `kernel` is a policy, and the state–action form is iterated. Raises a ValueError if
     `max_steps` do not suffice.
     """
     depletion, discount = Geometric(lam), check_discount(discount)

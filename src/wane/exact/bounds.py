@@ -1,8 +1,8 @@
 """The paper's bounds, as printed and as they hold.
 
 Every function takes form="corrected" (default) or form="paper". Where the paper's form or its proof fails,
-`wane.exact.counterexamples` has a function of the same name, which returns a case where it does and where the corrected
-one holds.
+`wane.exact.counterexamples` has a function of the same name. It returns a case in which the paper's form or a step of
+its proof fails and the corrected form holds.
 
 | bound | the paper | here |
 | --- | --- | --- |
@@ -20,10 +20,10 @@ The corrected proofs, in short. Mismatch: |λⁿ − λ̂ⁿ| ≤ n δ, and a st
 error is at most Σ γᵏ k δ ‖r‖. GPI: the paper iterates an operator that mixes states, so its slack must be the largest
 over states. Extension: for a fixed policy the value is linear in r, with weights that sum to at most 1/(1 − γ), so
 ‖Q_r − Q_r'‖ ≤ ‖r − r'‖ / (1 − γ) without a λ term. This is lemma B.8. Lemma B.7 compares the best policies of two
-tasks, Q_r^π − Q_r'^π' = (Q_r^π − Q_r'^π) + (Q_r'^π − Q_r'^π'). The second bracket is by how much π can beat π' on the
-task of π': nothing if π' is best from every state. With λ < 1 no policy need be so. The paper's proof compares the two
-policies at different actions, which needs policies that are greedy on their own Q. Theorem B.1's constant C drops the
-‖r_i‖ of its lemma B.5.
+tasks, Q_r^π − Q_r'^π' = (Q_r^π − Q_r'^π) + (Q_r'^π − Q_r'^π'). The second bracket is the amount by which π beats π' on
+the task of π'. It is at most 0 if π' is best from every state, but with λ < 1 there need not be a policy that is best
+from every state. The paper's proof compares the two policies at different actions, which is valid only for policies
+that are greedy on their own Q. Theorem B.1's constant C drops the ‖r_i‖ of its lemma B.5.
 """
 
 from typing import Any, Literal
@@ -62,7 +62,7 @@ def _one_minus(lam: Any, discount: Any) -> Any:
 
 
 def _over(numerator: Any, denominator: Any) -> Any:
-    """Return the quotient: 0 / 0 is 0, because nothing adds up to nothing, and anything else over 0 is infinite."""
+    """Return the quotient: 0 / 0 is 0, because it stands for a sum of zeros, and anything else over 0 is infinite."""
     if is_traced(numerator, denominator):
         return numerator / denominator
     top, bottom = np.broadcast_arrays(np.asarray(numerator, float), np.asarray(denominator, float))
@@ -108,11 +108,11 @@ def gpi(
     r_state_action: Real | None = None,
     form: Form = "corrected",
 ) -> float:
-    """Return how far the GPI policy can fall below its base policies: Q_λ^π ≥ max_j Q_λ̂^{π_j} − this.
+    """Return a bound b on how far the GPI policy can fall below its base policies: Q_λ^π ≥ max_j Q_λ̂^{π_j} − b.
 
     The agent believes in λ̂ and ranks actions by estimates within ε of Q_λ̂. The paper's form needs r(s, a) as
-    `r_state_action`. The corrected form applies the theorem in the world that the agent believes in and then crosses
-    over to the true one, hence λ̂ in its last term.
+    `r_state_action` and raises a ValueError without it. The corrected form applies the theorem in the world that the
+    agent believes in and then passes to the true world, so its last term contains λ̂.
     """
     _check([lam, lam_hat], discount, r_max, epsilon)
     if _is_paper(form):
@@ -142,8 +142,9 @@ def optimum_mismatch(
 ) -> float:
     """Return an upper bound of ‖Q_r^{π*} − Q_{r_i}^{π_i*}‖∞ for the best policies of two tasks (lemma B.7).
 
-    `optimality_gap` is by how much another policy can beat either of them on its own task, at any state and action. It
-    is 0 if each is best from everywhere, as with λ = 1. The paper's form has no such term but a larger one with λ.
+    `optimality_gap` is the largest amount by which another policy beats either of them on its own task, at any state
+    and action. It is 0 if each is best from every state, as with λ = 1. The paper's form has a larger term with λ
+    instead.
     """
     _check(lam, discount, optimality_gap)
     one_policy = task_mismatch(lam, discount, r, r_i, form)
@@ -168,8 +169,8 @@ def gpi_extension(
     """Return how far GPI over policies of tasks r_base, acting for task r_i, can fall below the best policy of task r.
 
     As in the paper, the agent ranks actions by λ and is judged by λ̂: the corrected form bounds Q_λ^{π*} − Q_λ̂^π.
-    Unlike for stationary rewards, one policy need not be best from all states at once: `optimality_gap` is how much
-    better than a base policy another can be on the base policy's own task.
+    Unlike for stationary rewards, one policy need not be best from all states: `optimality_gap` is the largest amount
+    by which another policy beats a base policy on the base policy's own task.
     """
     task, acted, base = np.asarray(r, float), np.asarray(r_i, float), np.atleast_2d(np.asarray(r_base, float))
     size, size_acted, sizes_base = np.abs(task).max(), np.abs(acted).max(), np.abs(base).max(axis=1)
@@ -196,6 +197,6 @@ def subadditivity(
     both = np.concatenate([np.atleast_1d(a), np.atleast_1d(b)])
     phi = patch_representation(kernel, [a, b, both], curve, discount=discount).matrix
     slack = phi[:, 0] + phi[:, 1] - phi[:, 2]
-    # In 64 bits an error far below the pay of one visit does no harm, however small the difference is.
+    # In 64 bits an error far below the reward of one visit does no harm, however small the difference is.
     check_cancellation(phi.sum(1).max(), np.maximum(slack.max(), 1.0))
     return slack

@@ -1,7 +1,7 @@
-"""What the paper gets wrong, each with the smallest case that shows it. `wane errata` prints them all.
+"""Errors of the paper, each with the smallest case that shows it. `wane errata` prints them all.
 
-Every function computes its case with the exact code of this package. It returns by how much the paper's statement is
-violated there, and by how much the corrected statement is violated (never).
+Every function computes its case with the exact code of this package. It returns how much the case violates the paper's
+statement, and how much it violates the corrected statement (never by more than 0).
 """
 
 from collections.abc import Callable
@@ -142,10 +142,10 @@ def gpi() -> Counterexample:
 
 
 def optimum_mismatch() -> Counterexample:
-    """Two policies that are equally good on average: their values differ by more than all of their Q do.
+    """Two policies are equally good on average, and their values differ by more than any of their Q.
 
     State 0 stays for ever. States 1 and 2 lead to 0 or to each other, and all three pay 1 once. The best policies visit
-    both: from 1 by way of 2, or from 2 by way of 1. Neither is best from both, and neither is greedy on its own Q.
+    both 1 and 2: from 1 by way of 2, or from 2 by way of 1. Neither is best from both, or greedy on its own Q.
     """
     discount, lam, rewards = 0.9, 0.0, np.ones(3)
     mdp = MDP(np.array([[0, 0], [0, 2], [0, 1]]))

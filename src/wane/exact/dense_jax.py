@@ -1,9 +1,9 @@
 """Systems (I − diag(weight) · P) X = B in JAX: differentiable, under `jit` and `vmap`, and never silently wrong.
 
-In 64 bits these are solved by LU. In 32 bits LU would lose all but two digits at γ = 0.999, and near γ = 1 it loses
-digits in 64 bits too. There, and in small systems whose γ is traced, the chain is eliminated without subtractions
-(`wane.exact.elimination`), which keeps all digits that the arrays can hold. A solution whose error may be too large
-raises InaccurateSolve. While JAX traces, nothing can be raised, and the solution is NaN.
+In 64 bits these systems are solved by LU. In 32 bits LU would lose all but two digits at γ = 0.999, and near γ = 1 it
+loses digits in 64 bits too. In these cases, and in small systems whose γ is traced, the chain is eliminated without
+subtractions (`wane.exact.elimination`), which keeps all digits that the arrays can hold. If the error of a solution may
+be too large, InaccurateSolve is raised. While JAX traces, nothing can be raised, and the solution is NaN instead.
 """
 
 from typing import Any
@@ -19,7 +19,7 @@ from wane.exact.system import ACCEPTED_ERROR, ACCEPTED_ERROR_32, NEAR_ONE, Inacc
 from wane.types import Numbers
 
 _UNKNOWN = 512  # Up to this many states are eliminated if the discount is traced, as it may be close to 1.
-_BLOCK = 256  # XLA compiles each block as a loop of its own, so there are few and large ones.
+_BLOCK = 256  # XLA compiles a separate loop for each block, so there are few and large ones.
 Columns = Float[Array, "states columns"]
 
 
@@ -28,9 +28,9 @@ def solve_jax(
 ) -> tuple[Columns, Float[Array, ""], str]:
     """Return X, its relative residual, and how it was found.
 
-    `weight` is one number or one for each state, and `loss` is 1 − weight. A bad solution raises InaccurateSolve, or is
-    NaN while JAX traces. With `may_grow` weights may exceed 1. Elimination cannot solve such systems, and 32 bits do
-    not suffice where they are nearly singular.
+    `weight` is one number or one for each state, and `loss` is 1 − weight. Raises InaccurateSolve if the error may be
+    too large; while JAX traces, the solution is NaN instead. With `may_grow` weights may exceed 1. Elimination cannot
+    solve such systems, and 32 bits do not suffice where they are nearly singular.
     """
     near_one = len(kernel) <= _UNKNOWN if is_traced(loss) else bool(np.min(loss) < NEAR_ONE)
     # Numbers of 64 bits are rounded here and not before, so that 1 − weight keeps its digits in 32 bits too.
@@ -53,7 +53,7 @@ def solve_jax(
 
 
 def _leak(kernel: Float[Array, "states states"]) -> Float[Array, " states"]:
-    """Return what the rows lack to sum to one; rows that do so up to rounding lack nothing."""
+    """Return 1 minus the sum of each row, or 0 if that sum is 1 up to rounding."""
     missing = 1 - kernel.sum(1)
     return jnp.where(jnp.abs(missing) <= (1e-5 if kernel.dtype == jnp.float32 else 1e-8), 0.0, missing)
 
@@ -75,7 +75,7 @@ def _by_lu(moves: Float[Array, "states states"], columns: Columns) -> tuple[Colu
 def _by_elimination(
     moves: Float[Array, "states states"], excess: Float[Array, " states"], columns: Columns
 ) -> tuple[Columns, Any]:
-    """Return the solution and its relative residual. Only its derivatives with respect to inputs are solved by LU."""
+    """Return the solution and its relative residual. LU is used only for derivatives with respect to the inputs."""
     system = jnp.eye(len(moves), dtype=moves.dtype) - moves
     block = max(_BLOCK, -(-len(moves) // 4))
     fixed_moves, fixed_excess = jax.lax.stop_gradient(moves), jax.lax.stop_gradient(excess)

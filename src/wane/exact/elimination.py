@@ -1,4 +1,4 @@
-"""Elimination without subtractions: systems of a Markov chain, right in every digit however near to 1 the discount is.
+"""Elimination without subtractions: it solves systems of a Markov chain to full accuracy, even with γ very near to 1.
 
 A state i moves to j ≠ i with weight a(i, j) and is lost with weight v(i). For I − γP these are γ P(i, j) and 1 − γ. The
 system
@@ -8,7 +8,7 @@ system
 is (I − γP) x = b, written without its diagonal. The entry 1 − γ P(i, i) of the diagonal is rounded to 1e-16. Where
 1 − γ is 1e-12, that rounding spoils all but four digits of the answer.
 
-A state is eliminated by watching the chain only while it is elsewhere: the weights of the paths through the state are
+A state is eliminated by observing the chain only while it is elsewhere: the weights of the paths through the state are
 added to the weights and losses of the other states. Numbers of equal sign are never subtracted, so each entry of x
 keeps its relative accuracy (Grassmann, Taksar and Heyman 1985; Alfa, Xue and Ye 2002). The states are eliminated in
 halves, so nearly all of the work is products of matrices.
@@ -78,7 +78,7 @@ def _one_by_one(
 def _one_by_one_jax(
     away: Float[Array, "states states"], lost: Float[Array, " states"], rhs: Float[Array, "states columns"]
 ) -> Float[Array, "states columns"]:
-    """Do the same with arrays whose shapes stay the same, as JAX's loops need: masks stand for the slices."""
+    """Do the same as `_one_by_one` with arrays of fixed shapes, as JAX's loops need: masks replace the slices."""
     n = len(lost)
     rows, columns = np.arange(n), np.arange(n + 1 + rhs.shape[1])
 

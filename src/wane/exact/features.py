@@ -9,16 +9,17 @@ which is one linear system for each feature:
     (I − γ · diag(1 − (1 − λ) φ_d) · P) x = φ_d.
 
 One-hot features give the λR, and the indicator of a set of states gives the patch of `wane.patch_representation`. The
-paper does not say what φ_d between 0 and 1 means. This does: toss a coin at every step, which counts a visit to
-feature d with probability φ_d(s). The n-th counted visit pays λⁿ, and φ_λ is the expected discounted sum,
+paper does not say what a φ_d between 0 and 1 means. This is its meaning: at every step a coin is tossed, and with
+probability φ_d(s) the step counts as a visit to feature d. After n counted visits the next one pays λⁿ, and φ_λ is the
+expected discounted sum,
 
     φ_f(s) = E[ Σₖ γᵏ c_k f(c_0 + … + c_{k−1}) | s₀ = s ],        c_k ~ Bernoulli(φ_d(s_k)).
 
-This has a meaning for every curve f over visit counts, so all of `wane.depletion` is accepted. It has none for rewards
-that grow back with time (`wane.regrowth`): the definition has one memory for each feature, and no clock.
+This sum is defined for every curve f over visit counts, so all of `wane.depletion` is accepted. It is not defined for
+rewards that grow back with time (`wane.regrowth`), because a feature has a count but no clock.
 
-A reward that lies in the span of the features, r̄ = φ w, has V = φ_λ w for λ = 1 only. With λ < 1 the features wear off
-and not the rewarded states, so φ_λ w is the value of r̄ only if the features are one-hot.
+A reward that lies in the span of the features, r̄ = φ w, has V = φ_λ w only for λ = 1. With λ < 1 the features wear off
+instead of the rewarded states, so φ_λ w is the value of r̄ only if the features are one-hot.
 
     >>> ring = np.roll(np.eye(4), 1, axis=1)
     >>> lambda_features(ring, np.eye(4)[:, :1], 0.5, discount=0.9).matrix.ravel().round(3).tolist()
@@ -122,7 +123,7 @@ def lambda_features(
 
 
 def _geometric(lam: Any) -> Geometric:
-    """Return λⁿ. Raises a TypeError for depletions that do not count visits."""
+    """Return the depletion λⁿ. Raises a TypeError for depletions that do not count visits."""
     if hasattr(lam, "worth"):
         raise TypeError(
             f"the λF has no meaning for {lam!r}: a feature remembers how often it was counted and not when; take a λ, "
@@ -159,7 +160,7 @@ class Eigenfunctions(NamedTuple):
     functions: Float[np.ndarray, "states count"]
     """the functions, orthonormal under `weights`; the first one is constant where the chain is connected"""
     eigenvalues: Float[np.ndarray, " count"]
-    """½ E (f(s) − f(s'))² of each, from the smallest on"""
+    """½ E (f(s) − f(s'))² of each function, in increasing order"""
     weights: Float[np.ndarray, " states"]
     """how often each state occurs"""
 
@@ -206,7 +207,7 @@ def principal_angles(
 ) -> Float[np.ndarray, " dimensions"]:
     """Return the angles between the spans of two sets of functions (states, functions), in degrees, smallest first.
 
-    All angles are 0 if one span contains the other. `weights` is how often each state occurs.
+    All angles are 0 if one span contains the other. `weights` says how often each state occurs.
     """
     one, other = (np.asarray(functions, float) for functions in (ours, theirs))
     if one.ndim != 2 or other.ndim != 2 or len(one) != len(other):

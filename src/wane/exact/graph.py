@@ -1,7 +1,7 @@
-"""Which states lead where, and how much a sparse factorisation of the kernel would fill up.
+"""Which states can be reached from which, and how large the factors of a sparse kernel would be.
 
-Sums at discount 1 are finite or not depending on the recurrent classes; the costs of the solvers in
-`wane.exact.methods` depend on the shape of the graph.
+The recurrent classes decide whether sums at discount 1 are finite; the costs of the solvers in `wane.exact.methods`
+depend on the shape of the graph.
 """
 
 from typing import Any, NamedTuple
@@ -16,7 +16,7 @@ from wane.types import Kernel
 
 
 def _pattern(kernel: Kernel) -> Any:
-    """Return the kernel as a CSR array without explicit zeros, leaving the caller's own buffers alone."""
+    """Return the kernel as a CSR array without explicit zeros. The caller's arrays are not changed."""
     pattern = sparse.csr_array(kernel if sparse.issparse(kernel) else np.asarray(kernel))
     if pattern.nnz and not pattern.data.all():
         pattern = pattern.copy()
@@ -25,7 +25,7 @@ def _pattern(kernel: Kernel) -> Any:
 
 
 def recurrent_classes(kernel: Kernel) -> Int[np.ndarray, " states"]:
-    """Return the number of the recurrent class of each state, −1 for transient states and where an episode ends."""
+    """Return the index of the recurrent class of each state, or −1 if the state is transient or ends an episode."""
     pattern = _pattern(kernel)
     count, component = connected_components(pattern, directed=True, connection="strong")
     source, target = component[pattern.tocoo().coords[0]], component[pattern.indices]
@@ -36,12 +36,12 @@ def recurrent_classes(kernel: Kernel) -> Int[np.ndarray, " states"]:
 
 
 def can_reach(kernel: Kernel, states: Int[np.ndarray, " goals"]) -> Bool[np.ndarray, " states"]:
-    """Return a mask of the states from which any of the given ones can be reached (these included)."""
+    """Return a mask of the states from which any of the given states can be reached (these included)."""
     return reachable(_pattern(kernel).T, states)
 
 
 class GraphShape(NamedTuple):
-    """What the costs of sparse solvers depend on."""
+    """The properties of a graph on which the costs of sparse solvers depend."""
 
     width: float
     """the size of the separator that determines the fill of a factorisation"""

@@ -1,11 +1,11 @@
-"""Patches whose reward grows back: the memory of the patch is followed on finitely many levels.
+"""Patches whose reward grows back: the memory of the patch is represented by finitely many levels.
 
 With L levels (`wane.exact.levels`), (state, level) is a chain with n · L states. A visit to the patch X moves the level
 by the matrix V, any other step moves it by W, and
 
     Φ(·, X) = (I − γ (1_X P ⊗ V + (1 − 1_X) P ⊗ W))⁻¹ (1_X ⊗ worth),        at the level of a fresh patch.
 
-Low and high levels enclose it.
+Low levels give a lower bound of Φ, and high levels an upper bound.
 """
 
 from collections.abc import Sequence
@@ -36,7 +36,7 @@ def growing_patches(
     method: str | Method,
     grid: Integer | None,
 ) -> tuple[Float[np.ndarray, "states patches"], Float[np.ndarray, "states patches"], float, str]:
-    """Return Φ from below and from above, the largest residual, and how it was solved."""
+    """Return a lower and an upper bound of Φ, the largest residual, and how it was solved."""
     checked: Any = sparse.csr_array(kernel if sparse.issparse(kernel) else np.asarray(kernel))
     usual = min(max(USUAL_PAIRS // checked.shape[0], 16), 2048)
     size = usual if grid is None else check_whole("grid", grid, least=4)
@@ -49,7 +49,7 @@ def growing_patches(
 def _patch(
     kernel: Any, states: Int[np.ndarray, " _patch"], depletion: Any, discount: float, method: str | Method, size: int
 ) -> tuple[tuple[np.ndarray, np.ndarray], float, str]:
-    """Return Φ(·, X) from below and from above, the residual, and how it was solved."""
+    """Return a lower and an upper bound of Φ(·, X), the residual, and how it was solved."""
     # With discount 1 the system of states that never reach the patch is singular.
     reach = np.flatnonzero(can_reach(kernel, states))
     kernel_within, inside = kernel[reach][:, reach], np.isin(reach, states)

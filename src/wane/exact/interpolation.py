@@ -12,7 +12,7 @@ Operator = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
 
 
 def interpolations(low: float, high: float) -> Iterator[tuple[Operator, list[np.ndarray]]]:
-    """Yield ways to interpolate on [low, high], each with ever finer nodes: polynomials first, then straight lines."""
+    """Yield ways to interpolate on [low, high], each with finer and finer nodes: first polynomials, then lines."""
     chebyshev = [np.cos(np.pi * np.arange(n) / (n - 1)) for n in (9, 17, 33, 65)]
     yield _polynomial, [low + (high - low) * (1 - x) / 2 for x in chebyshev]
     yield _piecewise_linear, [np.linspace(low, high, n) for n in (257, 513, 1025)]
@@ -30,7 +30,7 @@ def _polynomial(
 def _piecewise_linear(
     nodes: Nodes, points: Float[np.ndarray, "points times"], weights: Float[np.ndarray, " times"]
 ) -> Float[np.ndarray, "points nodes"]:
-    """Return the same for the hat functions ℓ_j of equally spaced nodes."""
+    """Return Σ_τ weights(τ) ℓ_j(points(i, τ)) for the hat functions ℓ_j of equally spaced nodes."""
     n, place = len(nodes), (np.clip(points, nodes[0], nodes[-1]) - nodes[0]) / (nodes[1] - nodes[0])
     cell = np.minimum(place.astype(int), n - 2)
     part = place - cell

@@ -1,7 +1,7 @@
-"""Conjugate gradients and BiCGSTAB on many right-hand sides at once: one sparse product a step serves all columns.
+"""Conjugate gradients and BiCGSTAB on many right-hand sides: each step makes one sparse product for all columns.
 
-A column that has reached its goal, or has broken down, stays as it is while the others go on. The caller measures the
-true residual and starts again where that is not small yet.
+A column that has reached its goal, or has broken down, stays as it is while the others continue. The caller measures
+the true residual, and starts again on the columns whose residual is not small yet.
 """
 
 from typing import Any
@@ -27,17 +27,17 @@ def largest(x: Columns) -> PerColumn:
 
 
 def _dots(a: Columns, b: Columns) -> PerColumn:
-    """Return the dot product of each pair of columns. BLAS would start threads for each of them, einsum does not."""
+    """Return the dot product of each pair of columns. BLAS would start threads for each product, einsum does not."""
     return np.einsum("ij,ij->j", a, b)
 
 
 def _ratio(top: PerColumn, bottom: PerColumn, wanted: Bool[np.ndarray, " columns"]) -> PerColumn:
-    """Return the quotients; zero on finished columns and at a breakdown, which leaves these columns as they are."""
+    """Return the quotients. They are 0 for finished columns and at a breakdown, so these columns do not change."""
     return np.divide(top, bottom, out=np.zeros_like(top), where=wanted & (bottom != 0.0))
 
 
 class _Progress:
-    """Which columns are still worked on. The goal depends on the size of x, which is looked up every tenth step."""
+    """Which columns are still active. The goal depends on the size of x, which is measured at every tenth step."""
 
     def __init__(self, r: Columns, goal: PerColumn) -> None:
         self.goal, self.start = goal, largest(r)
@@ -45,7 +45,7 @@ class _Progress:
         self.active = np.ones(goal.size, bool)
 
     def update(self, iteration: int, x: Columns, squared: PerColumn) -> bool:
-        """Return whether any column is still worked on, given the squared norms of the residuals."""
+        """Return whether any column is still active, given the squared norms of the residuals."""
         if iteration % 10 == 0:
             self.level = self.goal * (2.0 * largest(x) + self.start)
         self.active &= squared > self.level**2

@@ -1,26 +1,26 @@
 """What a site remembers, reduced to finitely many levels, so that control over (state × memories) is a finite MDP.
 
-A level has a worth, a level that a visit leads to, and one that a step elsewhere leads to. Visit counts up to a cap are
-levels, and so are the memories of a reward that grows back, if it has few of them. If it has more, two sets of levels
-enclose it. Write m ≤ m' if the memory m' is at least as good as m, and let ⌊m⌋ and ⌈m⌉ be the best level below m and
-the worst one above it. If worth, visit and wait respect that order, then so does the best value V, and
+A level has a worth, a level that a visit leads to, and a level that a step elsewhere leads to. Visit counts up to a cap
+are levels, and so are the memories of a reward that grows back, if they are few. If they are many, two sets of levels
+enclose them. Write m ≤ m' if the memory m' is at least as good as m, and let ⌊m⌋ and ⌈m⌉ be the best level below m and
+the worst level above it. If worth, visit and wait respect that order, then so does the best value V, and
 
     low levels,    visit ← ⌊visit⌋  and  wait ← ⌊wait⌋,    have a value of at most V,
     high levels,   visit ← ⌈visit⌉  and  wait ← ⌈wait⌉,    have a value of at least V,
 
-by induction over the steps. The difference of the two values bounds the error. Who acts by the low levels earns at
-least their value, because the true memory is never worse than the level.
+by induction over the steps. The difference of the two values bounds the error. An agent that acts by the low levels
+earns at least their value, because the true memory is never worse than the level.
 
-If worth, visit and wait are affine functions of a real memory, as in two of the paper's schemes, then a fixed behaviour
-earns an affine function of the memory, and V, the largest of these, is convex. For an upper bound of V no rounding is
-needed then where a visit leads between two levels: it leads to each of them with a probability, so that the mean memory
-is right. By Jensen's inequality that has a value of at least V, for rewards and costs alike, and what it adds falls
-with the square of the distance of levels.
+If worth, visit and wait are affine functions of a real memory, as in two of the paper's schemes, then the return of a
+fixed behaviour is an affine function of the memory, and V, the largest of these returns, is convex. Then an upper bound
+of V needs no rounding if a visit leads to a memory between two levels: the visit leads to each of the two with a
+probability such that the mean memory is right. By Jensen's inequality the value is at least V, for rewards and costs
+alike, and its excess over V falls with the square of the distance between levels.
 
-Rounding at every step would add up: a reward that grows by less than a level in one step would never grow. So the
-levels of a memory that is a real number are sequences m, wait(m), wait(wait(m)), … Waiting then needs no rounding, and
-only visits do. c such sequences start between a memory and what one step of waiting makes of it. Of many such sets of
-levels, the one is taken whose largest difference in worth between neighbours is the smallest.
+Rounding errors of single steps would accumulate: a reward that grows by less than a level in one step would never grow.
+So the levels of a memory that is a real number are sequences m, wait(m), wait(wait(m)), … Then waiting needs no
+rounding, and only visits do. c such sequences start between a memory and its successor after one step of waiting. Many
+such sets of levels are tried, and the one whose largest difference in worth between neighbours is smallest is used.
 """
 
 from collections.abc import Iterator
@@ -38,7 +38,7 @@ from wane.sums import check_bound
 LONGEST_SETTLING = 100_000
 _SLOWEST = 1 - 27 / LONGEST_SETTLING  # A change that shrinks more slowly needs more steps to shrink to 10⁻¹².
 _SAME = 1e-12  # Memories that differ by less, relative to their size, differ by rounding only.
-_ENDLESS = 1e200  # So many visits or steps are as good as infinitely many, and arithmetic with them is safe.
+_ENDLESS = 1e200  # This many visits or steps are as good as infinitely many, and arithmetic with them is safe.
 _SEQUENCES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 _VISITS_IN_A_ROW = (0, 1, 2, 3, 5, 8, 13, 21, 34)
 
@@ -58,11 +58,11 @@ class Levels(NamedTuple):
     memories: Leaves
     """The memory of each level: one array for each number that a memory consists of."""
     order: tuple[int, ...]
-    """For each of these numbers: 1 if more is better, −1 if less is better, 0 if only the same number is as good."""
+    """For each of these numbers: 1 if more is better, −1 if less is better, 0 if only equal numbers can be compared."""
     visit_else: Int[np.ndarray, " levels"]
-    """Another level that a visit may lead to,"""
+    """Another level that a visit may lead to."""
     chance: Float[np.ndarray, " levels"]
-    """and the probability that it does."""
+    """The probability that a visit leads to `visit_else` instead of `visit`."""
 
     def place(self, memory: Memory) -> int:
         """Return the best level that is no better than the memory. Raises a ValueError if there is none."""
@@ -87,7 +87,7 @@ def _place(levels: Leaves, order: tuple[int, ...], memory: Memory) -> int:
 
 
 def _possible(number: float, levels: Float[np.ndarray, " levels"], margin: float) -> bool:
-    """Return whether a memory can have this number. Whole numbers count visits or steps, so they may be any large."""
+    """Return whether a memory can have this number. Whole numbers count visits or steps and have no upper limit."""
     whole = np.array_equal(levels, np.floor(levels))
     least = np.min(levels, where=np.isfinite(levels), initial=np.inf)
     least, most = (0.0 if np.isinf(least) else least - margin), (np.inf if whole else levels.max() + margin)
@@ -95,26 +95,26 @@ def _possible(number: float, levels: Float[np.ndarray, " levels"], margin: float
 
 
 def counted_levels(worth: Float[np.ndarray, " counts"]) -> Levels:
-    """Return visit counts as levels. The last one stands for all larger counts, and visits do not leave it."""
+    """Return visit counts as levels. The last level stands for all larger counts, and visits do not leave it."""
     last = len(worth) - 1
     counts = np.arange(last + 1)
     return _levels(worth, np.minimum(counts + 1, last), counts, 0, (np.append(counts[:-1], np.inf),), (-1,))
 
 
 def _levels(worth: Any, visit: Any, wait: Any, fresh: int, memories: Leaves, order: tuple[int, ...]) -> Levels:
-    """Return levels whose visits leave nothing to chance."""
+    """Return levels whose visits lead to one level with certainty."""
     return Levels(worth, visit, wait, fresh, memories, order, visit, np.zeros(len(worth)))
 
 
 def enclosing_levels(
     depletion: Depletion, most: int, steps: int | None, cost: bool = False, fixed_policy: bool = False
 ) -> tuple[Levels, Levels]:
-    """Return about `most` levels each that give a lower and an upper bound of the best value.
+    """Return two sets of about `most` levels each, for a lower and for an upper bound of the best value.
 
-    They are the same object if the reward has at most so many memories within `steps` steps (None: ever), because the
-    levels are then exact. A `cost` (r̄ < 0) does the least harm where the memory is worst, so that high levels give the
-    lower bound. With `fixed_policy` the value of a policy is enclosed, and not the best one. Raises a ValueError if the
-    memory is of a kind that cannot be enclosed.
+    Both are the same object if the reward has at most `most` memories within `steps` steps (None: without end), because
+    the levels are then exact. A `cost` (r̄ < 0) does the least harm where the memory is worst, so high levels give the
+    lower bound. With `fixed_policy` the bounds are those of the value of a policy, not of the best value. Raises a
+    ValueError if the memory is of a kind that cannot be enclosed.
     """
     with np.errstate(over="ignore", invalid="ignore"):
         exact = _all_memories(depletion, most, steps)
@@ -132,7 +132,7 @@ def enclosing_levels(
 
 
 def _all_memories(depletion: Depletion, most: int, steps: int | None) -> Levels | None:
-    """Return one level for each memory within so many steps, or None if there are more than `most` memories."""
+    """Return one level for each memory within `steps` steps, or None if there are more than `most` memories."""
     found = new = depletion.initial((1,))
     taken = 0
     while count(new) and (steps is None or taken < steps):
@@ -143,7 +143,7 @@ def _all_memories(depletion: Depletion, most: int, steps: int | None) -> Levels 
             return None
     found = distinct(found)
     known = keys(found)
-    # Memories that only the last step reaches may have no successors here. What follows them is never paid.
+    # The successors of memories that only the last step reaches may be missing here. They are never paid.
     after_visit, after_wait = (
         np.where((after := find(known, keys(memories))) < 0, np.arange(len(known)), after)
         for memories in (depletion.visit(found), depletion.wait(found))
@@ -169,12 +169,12 @@ def _worth(depletion: Depletion, memories: Memory) -> Float[np.ndarray, " levels
 
 
 def _rounded(depletion: Depletion, memories: Memory, order: tuple[int, ...], optimistic: bool) -> Levels:
-    """Return levels at the given memories. What follows them is rounded down, or up if optimistic."""
+    """Return levels at the given memories. Their successors are rounded down, or up if `optimistic`."""
     levels = _leaves(memories)
     direction = tuple(-sign for sign in order) if optimistic else order
 
     def places(after: Memory) -> Int[np.ndarray, " levels"]:
-        # The outermost levels are bounds of all memories. What lies beyond them does so by rounding.
+        # The outermost levels are bounds of all memories. A memory lies beyond them only by rounding.
         inside = [np.clip(leaf, level.min(), level.max()) for leaf, level in zip(_leaves(after), levels, strict=True)]
         return np.array([_place(levels, direction, numbers) for numbers in zip(*inside, strict=True)])
 
@@ -186,10 +186,10 @@ def _rounded(depletion: Depletion, memories: Memory, order: tuple[int, ...], opt
 def _elapsed_levels(depletion: TimeElapsed, most: int, optimistic: bool) -> Levels:
     """Return levels for n = 1, …, N visits, the last of them m = 1, …, M steps ago, and one for a fresh site.
 
-    After more than M steps a low level grows no further, and a high one is as good as after infinitely many. After more
-    than N visits a low level is as bad as after infinitely many, and a high one gets no worse.
+    After more than M steps a low level grows no further, and a high level is as good as after infinitely many steps.
+    After more than N visits a low level is as bad as after infinitely many visits, and a high level gets no worse.
     """
-    # n visits are half forgotten after `half` · n steps. Sites that are worth a visit are about there.
+    # n visits are half forgotten after `half` · n steps. At about that time a site is worth a visit again.
     half = min(max(-np.log2(max(float(depletion.lam), 1e-300)) / float(depletion.rate), 0.1), float(most))
     n = max(int(np.sqrt(most / half)), 1)
     m = max(most // n, 1)
@@ -202,7 +202,7 @@ def _elapsed_levels(depletion: TimeElapsed, most: int, optimistic: bool) -> Leve
 def _real_levels(
     depletion: Depletion, most: int, steps: int | None, cost: bool, fixed_policy: bool
 ) -> tuple[Levels, Levels]:
-    """Return the levels of a memory that is one real number: those of the lower and those of the upper bound."""
+    """Return the levels of a memory that is one real number, for the lower bound and for the upper bound."""
     fresh = float(depletion.initial((1,))[0])
     interval, affine = _interval(depletion, fresh, steps)
     best, least = np.array([*interval, fresh]), np.inf
@@ -214,15 +214,15 @@ def _real_levels(
     lower, upper = (_rounded(depletion, best, order, optimistic=side) for side in (cost, not cost))
     if not affine:
         return lower, upper
-    # The value of a fixed policy is affine, so there the lower bound may take chances too. Only the tail is rounded.
+    # The value of a fixed policy is affine, so its lower bound may mix levels too. Then only the tail is rounded.
     return _mixed(depletion, lower, upper) if fixed_policy else lower, _mixed(depletion, upper, lower)
 
 
 def _interval(depletion: Depletion, fresh: float, steps: int | None) -> tuple[tuple[float, float], bool]:
-    """Return an interval that encloses the memories within so many steps, and whether visits may be left to chance.
+    """Return an interval that encloses the memories within `steps` steps, and whether visits may mix two levels.
 
-    By chance a visit may lead to any level at any time. So this needs an interval that is never left, on which the
-    depletion is affine.
+    A visit that mixes two levels may lead to any level at any time. So this needs an interval that is never left, on
+    which the depletion is affine. Raises a ValueError if the memories have no bounds.
     """
     settled = _range(depletion, fresh, None)
     if settled is not None and _is_affine(depletion, np.linspace(*settled, 129)):
@@ -247,7 +247,7 @@ def _is_affine(depletion: Depletion, memories: Float[np.ndarray, " levels"]) -> 
 
 
 def _mixed(depletion: Depletion, levels: Levels, others: Levels) -> Levels:
-    """Return the levels with visits that lead, by chance, to the neighbouring level on the other side of the truth."""
+    """Return the levels with visits that lead to either of the two neighbours of the true memory, each by chance."""
     (memories,) = levels.memories
     near, far = memories[levels.visit], memories[others.visit]
     distance = np.where(far == near, 1.0, far - near)
@@ -256,7 +256,7 @@ def _mixed(depletion: Depletion, levels: Levels, others: Levels) -> Levels:
 
 
 def _sequences(depletion: Depletion, fresh: float, most: int) -> Iterator[Float[np.ndarray, " found"]]:
-    """Yield sets of memories that waiting does not leave, except at their end."""
+    """Yield sets of memories that contain their successors under waiting, except for the last ones."""
     start, visits = np.array([fresh]), 0
     for in_a_row in _VISITS_IN_A_ROW:
         for _ in range(in_a_row - visits):
@@ -279,7 +279,7 @@ def _waits_until_settled(depletion: Depletion, memories: Any, times: int) -> Flo
 
 
 def _range(depletion: Depletion, fresh: float, steps: int | None) -> tuple[float, float] | None:
-    """Return the least and the largest memory within so many steps (None: ever), or None if there are no bounds."""
+    """Return the least and the largest memory within `steps` steps (None: without end), or None if unbounded."""
     ends, last = np.array([fresh, fresh]), np.inf
     for taken in range(LONGEST_SETTLING if steps is None else min(steps, LONGEST_SETTLING)):
         with np.errstate(over="ignore"):
@@ -297,7 +297,7 @@ def _range(depletion: Depletion, fresh: float, steps: int | None) -> tuple[float
 
 
 def _direction(depletion: Depletion, memories: Float[np.ndarray, " levels"]) -> int:
-    """Return 1 if a larger memory is worth more, −1 if less. Raises a ValueError if the order is not kept."""
+    """Return 1 if a larger memory is worth more, −1 if less. Raises a ValueError if the order is not preserved."""
     slope = np.diff(_worth(depletion, memories))
     if not (np.all(slope >= -_SAME) or np.all(slope <= _SAME)):
         raise ValueError(

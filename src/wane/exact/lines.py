@@ -1,7 +1,7 @@
 """Lines of memories: p₀, p₁ = visit(p₀), p₂ = visit(p₁), …, if a visit forgets how long the wait before it was.
 
-`wane.exact.renewal` sums what a site pays along such a line. The waits are followed step by step for the whole line at
-once, so the table of memories × return times, which can be large, is never held.
+`wane.exact.renewal` sums what a site pays along such a line. Waiting is simulated step by step for the whole line
+together, so the table of memories × return times, which can be large, is never stored as a whole.
 """
 
 import jax
@@ -13,7 +13,7 @@ from wane.exact.memories import count, keys, pick
 from wane.sums import check_bound
 
 AT_ONCE = 2**21
-"""So many memories are held at the same time."""
+"""The largest number of memories that are stored at the same time."""
 
 
 def line_of_memories(depletion: Depletion, memory: Memory, length: int) -> Memory:
@@ -25,7 +25,10 @@ def line_of_memories(depletion: Depletion, memory: Memory, length: int) -> Memor
 
 
 def forgets(depletion: Depletion, line: Memory, waited: Memory) -> bool:
-    """Return whether a visit takes each memory of the line (but the last) to the next one, after these waits too."""
+    """Return whether a visit leads from each memory of the line (but the last) to the next one, also after waiting.
+
+    `waited` are the memories of the line after some waits.
+    """
     following = pick(line, slice(1, None))
     after = keys(depletion.visit(waited)).reshape(count(following), -1)
     return bool(np.all(after == keys(following)[:, None]))

@@ -21,12 +21,12 @@ def waits(depletion: Depletion, memories: Memory, times: int) -> tuple[Memory, t
 
 
 def count(memories: Memory) -> int:
-    """Return how many memories the table holds."""
+    """Return the number of memories in the table."""
     return len(jax.tree_util.tree_leaves(memories)[0])
 
 
 def pick(memories: Memory, index: Any) -> Memory:
-    """Return some of the memories."""
+    """Return the memories at an index: a slice, a mask or whole numbers."""
     return jax.tree_util.tree_map(lambda leaf: np.asarray(leaf)[index], memories)
 
 
@@ -47,6 +47,6 @@ def keys(memories: Memory) -> Keys:
 
 
 def find(known: Shaped[np.ndarray, " known"], wanted: Shaped[np.ndarray, " wanted"]) -> Int[np.ndarray, " wanted"]:
-    """Return where each wanted key stands among the known ones, which are sorted, and −1 if it is not among them."""
+    """Return the index of each wanted key among the known keys, which are sorted, or −1 if it is not among them."""
     place = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
     return np.where(known[place] == wanted, place, -1)

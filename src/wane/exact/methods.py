@@ -1,7 +1,7 @@
 """Ways to solve (I − γ · diag(scale) · P) X = B: small objects that know when they apply, what they cost, and how.
 
 - Dense LU costs n²(n + 2k) for k columns.
-- Banded LU is the quickest for a sparse kernel that is a narrow band in the order its states have.
+- Banded LU is the fastest for a sparse kernel that is a narrow band in the given order of its states.
 - Sparse LU is priced from the wavefront of the reverse Cuthill–McKee ordering of P + Pᵀ. The widest front w that cannot
   be avoided by cutting the chain at a bottleneck stands for the top separator of a minimum-degree factorisation, whose
   work is then about w³ plus n · log w. The number of independent cycles bounds w for trees. States with very many
@@ -38,19 +38,19 @@ lapack: Any = _lapack  # SciPy makes its routines at import, so type checkers do
 Columns = Float[np.ndarray, "states columns"]
 
 _ONE_THREAD = 128  # Up to this many states a dense system is solved faster by one thread than by several.
-_SINGLE_FROM = 200_000  # float32 factors pay a little at 10⁶ states; where that starts is a guess.
+_SINGLE_FROM = 200_000  # float32 factors save a little time at 10⁶ states; the limit is a guess.
 _DENSE_LIMIT = 12_000  # The matrix then takes 1.2 GB.
 _FILL_LIMIT = 5e8  # This many entries of a sparse factor take 4 to 6 GB.
 _FACTOR_BYTES = 12  # A value and an index.
 _REFINE_ABOVE = 1e-14
 _ELIMINATION_LIMIT = 4096  # Elimination then takes ten seconds and half a gigabyte.
-_NARROW = 32  # Diagonals. A tridiagonal band was measured to pay; the limit is a guess.
+_NARROW = 32  # Diagonals. Measurements showed a gain for a tridiagonal band; the limit is a guess.
 _PROBE_ABOVE = 64  # From this many columns on, the residual of dense LU is probed instead of computed.
 
 
 @dataclass(frozen=True)
 class Solution:
-    """`x`, the relative residual of its worst column (see `wane.exact.solve.solve`), and what was done to get it."""
+    """`x`, the relative residual of its worst column (see `wane.exact.solve.solve`), and how it was found."""
 
     x: Float[np.ndarray, " states *columns"]
     residual: float
@@ -62,11 +62,11 @@ class Method(abc.ABC):
 
     @abc.abstractmethod
     def applies(self, system: System, columns: int) -> bool:
-        """Return whether the automatic choice may consider this method for so many right-hand sides."""
+        """Return whether the automatic choice may consider this method for `columns` right-hand sides."""
 
     @abc.abstractmethod
     def cost(self, system: System, columns: int) -> float:
-        """Return the predicted seconds."""
+        """Return the predicted time in seconds."""
 
     @abc.abstractmethod
     def solve(self, system: System, rhs: Columns | None) -> Solution:
@@ -104,9 +104,9 @@ class DenseLU(Method):
 def _dense_inverse(system: System) -> Any:
     """Return A⁻¹, by LU of Aᵀ: the memory of A, read in LAPACK's order, is Aᵀ, so that nothing needs to be copied.
 
-    OpenBLAS wakes its threads in `dgetri` even for matrices that one thread inverts in microseconds. Waiting for a
-    thread that another program keeps from its core then takes milliseconds. Without room for blocks (lwork = n) it
-    starts no threads, and small matrices lose nothing by it.
+    OpenBLAS wakes its threads in `dgetri` even for matrices that one thread inverts in microseconds. If another program
+    occupies the core of such a thread, waiting for it takes milliseconds. Without room for blocks (lwork = n) `dgetri`
+    starts no threads, and is as fast for small matrices.
     """
     lu, pivots, info = lapack.dgetrf(system.dense().T, overwrite_a=1)
     _refuse_zero_pivot("dense", info)
@@ -118,7 +118,7 @@ def _dense_inverse(system: System) -> Any:
 def _dense_solution(system: System, rhs: Columns) -> tuple[Any, Callable[[Any], Any]]:
     """Return A⁻¹ rhs, and a function that applies A⁻¹ to other right-hand sides.
 
-    `dgetrs` too wakes threads for small systems, unless there is one column. `dgesv` does not.
+    `dgetrs` also wakes threads for small systems, unless there is only one column. `dgesv` does not.
     """
     if rhs.shape[1] > 1 and system.size <= _ONE_THREAD:
         lu, pivots, x, info = lapack.dgesv(system.dense(), rhs)
@@ -136,7 +136,7 @@ def _refuse_zero_pivot(kind: str, info: int) -> None:
 
 @dataclass(frozen=True)
 class Elimination(Method):
-    """Elimination without subtractions, on the expanded kernel. It is exact to rounding however near γ is to 1."""
+    """Elimination without subtractions, on the dense kernel. It is exact up to rounding even if γ is very near to 1."""
 
     def applies(self, system: System, columns: int) -> bool:
         return system.size <= _ELIMINATION_LIMIT and bool(system.excess.min() >= 0.0)
@@ -150,7 +150,7 @@ class Elimination(Method):
                 f"elimination takes at most {_ELIMINATION_LIMIT} states, and no row of γ·diag(scale)·P above 1"
             )
         b = np.eye(system.size) if rhs is None else rhs
-        # Each entry is right relative to the same sums over |b|; parts of b with opposite signs are solved apart.
+        # Each entry is accurate relative to its sum over |b|, so parts of b with opposite signs are solved separately.
         signed = bool((b < 0.0).any())
         parts = np.hstack([np.maximum(b, 0.0), np.maximum(-b, 0.0)]) if signed else b
         kernel = system.kernel.toarray() if sp.issparse(system.kernel) else system.kernel
@@ -165,7 +165,7 @@ class Elimination(Method):
 
 @dataclass(frozen=True)
 class BandedLU(Method):
-    """LAPACK's banded LU in the order the states have: the quickest for walks along a line."""
+    """LAPACK's banded LU in the given order of the states: the fastest for walks along a line."""
 
     def applies(self, system: System, columns: int) -> bool:
         return sp.issparse(system.kernel) and sum(_bandwidths(system.kernel)) <= _NARROW
@@ -202,7 +202,7 @@ class SparseLU(Method):
     """SuperLU with a symmetric minimum-degree ordering and diagonal pivots.
 
     Diagonal pivots are stable because γ < 1 makes the matrix diagonally dominant. `single` factorises in float32 and
-    refines in float64, which takes less memory and time, unless γ is so near 1 that float32 cannot tell.
+    refines in float64, which takes less memory and time, unless γ is so near 1 that float32 cannot distinguish them.
     """
 
     single: bool = False
@@ -256,7 +256,7 @@ class Krylov(Method):
 
     @staticmethod
     def expected_iterations(system: System) -> float:
-        """Return how many iterations the system is likely to need."""
+        """Return the number of iterations that the system is likely to need."""
         decay = min(max(1.0 - system.largest_weight, 0.0) + 10.0 / system.graph.depth**2, 2.0)
         return 15.0 * math.sqrt(2.0 / decay) + 10.0
 
@@ -288,9 +288,10 @@ class Krylov(Method):
     def _sweeps(
         self, system: System, block: Any, sweep: Callable[[Any, Any, int], tuple[Any, int]], column_scale: Any
     ) -> tuple[Any, int]:
-        """Sweep from the true residual until that is small, or stalls, or the budget is spent.
+        """Sweep from the true residual until it is small or no longer falls, or until the budget is spent.
 
-        The residual that an iteration keeps up to date drifts away from the true one, hence the restarts.
+        The residual that the iterations update drifts away from the true one, which makes restarts necessary. Returns
+        the solution and the number of iterations.
         """
         x, used, last = np.zeros_like(block), 0, np.inf
         while True:
@@ -345,7 +346,7 @@ def _in_blocks(
 def _refined(
     system: System, invert: Callable[[Any], Any], rhs: Columns, kind: type[np.floating] = np.float64
 ) -> tuple[Any, int]:
-    """Solve, and correct while that pays: at most once in float64, in float32 until float64 accuracy is reached.
+    """Solve, and refine while it helps: at most once in float64, and in float32 until float64 accuracy is reached.
 
     Returns the solution and the number of corrections.
     """

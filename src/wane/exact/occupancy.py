@@ -1,7 +1,7 @@
 """Every curve over visit counts, in closed form.
 
-Let M = (I − γP)⁻¹ be the successor representation and d its diagonal. The first visit to s' comes after a random time;
-so does every return. Their discount factors are
+Let M = (I − γP)⁻¹ be the successor representation and d its diagonal. The first visit to s' and every return to s' come
+after random times. Their expected discount factors are
 
     F(s, s') = E γ^(time of the first visit) = M(s, s') / d(s'),        R(s') = E γ^(time to return) = 1 − 1/d(s').
 
@@ -13,9 +13,9 @@ For the paper's λⁿ this is Φ_λ = M / (λ + (1 − λ) d), column by column:
 every λ, and only the columns of rewarded sites are needed. The paper, which has no closed form, iterates its operator
 (`wane.exact.bellman`) and calls the first-N-visits representation intractable.
 
-With γ = 1, F is the probability of ever reaching s' and R that of returning. M is infinite on recurrent classes, but F
-and R are not: F is the probability of being absorbed in the class of s', and R = 1. Every other site is transient, and
-M exists there. `escape` = 1 − R is stored in place of R, because it keeps its digits where R is close to 1.
+With γ = 1, F is the probability of ever reaching s' and R is the probability of returning. M is infinite on recurrent
+classes, but F and R are not: F is the probability of being absorbed in the class of s', and R = 1. Every other site is
+transient, and M exists there. `escape` = 1 − R is stored instead of R, because it keeps its digits if R is close to 1.
 """
 
 from dataclasses import dataclass
@@ -57,7 +57,7 @@ class Occupancy(Representation):
     first_visit: Float[AnyArray, "states sites"]
     """F(s, s') = E γ^(time of the first visit to s')."""
     escape: Float[AnyArray, " sites"]
-    """1 − R(s'), with γ = 1 the probability of never returning to s'."""
+    """1 − R(s'). If γ = 1, it is the probability of never returning to s'."""
 
     @property
     def revisit(self) -> Float[AnyArray, " sites"]:
@@ -94,8 +94,8 @@ class Occupancy(Representation):
     def values(self, rewards: ArrayLike, memory: Memory | None = None) -> Float[AnyArray, "*batch states"]:
         """Return V(s), as for every representation.
 
-        Leading axes of the rewards, of the memory and of a parameter of the depletion are batches:
-        `Geometric(lams[:, None])` gives the values for all the λ's in one product.
+        Leading axes of the rewards, of the memory and of a parameter of the depletion are batches: one product gives
+        the values for all the λ's of `Geometric(lams[:, None])`.
         """
         weights: Any = self.paid(self.fresh_memory if memory is None else memory) * self.check_rewards(rewards)
         if isinstance(weights, jax.Array) or isinstance(self.first_visit, jax.Array):
@@ -113,7 +113,7 @@ class Occupancy(Representation):
         returning = first_visit_next[self.sites, :, np.arange(len(self.sites))].T
         at_own_site = self.depletion.worth(memory) + returning * self.paid(self.depletion.visit(memory))
         paid = self.paid(self.depletion.wait(memory))
-        # The array is large beside the kernel, and to allocate another one takes longer than the product.
+        # The array is large compared with the kernel, and allocating another one takes longer than the product.
         in_place = isinstance(first_visit_next, np.ndarray) and isinstance(paid, np.ndarray)
         phi = np.multiply(first_visit_next, paid, out=first_visit_next) if in_place else first_visit_next * paid
         return set_own_sites(phi, self.sites, at_own_site.T)
@@ -127,7 +127,7 @@ class Occupancy(Representation):
 
 
 def _totals(depletion: Diminishing, x: Any, visits: Any, escape: Any) -> Any:
-    """Return G_f(x), for a few thousand sites at a time: quadratures and series look at thousands of terms for each."""
+    """Return G_f(x), for a few thousand sites at a time: quadratures and series have thousands of terms for each."""
     size = np.shape(x)[-1] if np.ndim(x) else 1
     if size <= _SITES_AT_ONCE or is_traced(x, visits, escape, *jax.tree_util.tree_leaves(depletion)):
         return depletion.generating_function(x, visits, escape)
@@ -170,7 +170,7 @@ def first_visit_and_escape(
 ) -> Found:
     """Return F and 1 − R of the sites, the relative residual, and how they were found.
 
-    `loss` is 1 − discount, to be passed where it is known more precisely than the discount.
+    `loss` is 1 − discount. Pass it if you know it more precisely than the discount.
     """
     if discount == 1:
         return _undiscounted(kernel, sites, method)
@@ -191,8 +191,8 @@ def _unit_columns(n: int, sites: Int[np.ndarray, " sites"]) -> Float[np.ndarray,
 def _undiscounted(kernel: Any, sites: Int[np.ndarray, " sites"], method: str | Method) -> Found:
     """Return F as hitting and 1 − R as escape probabilities, by one solve on the transient states.
 
-    A site s' of a recurrent class is reached just if the chain is absorbed in that class, so the right-hand side is the
-    probability of entering the class. For a transient site the system gives M, and F = M / d as with a discount.
+    A site s' of a recurrent class is reached if and only if the chain is absorbed in that class, so the right-hand side
+    is the probability of entering the class. For a transient site the system gives M, and F = M / d as with a discount.
     """
     k = len(sites)
     component = recurrent_classes(kernel)
@@ -220,7 +220,7 @@ def first_visit_and_escape_jax(
     sites: Int[np.ndarray, " sites"],
     loss: Scalar | None = None,
 ) -> Found:
-    """Return the same in JAX, differentiable in the kernel and the discount."""
+    """Return the same as `first_visit_and_escape` in JAX, differentiable in the kernel and the discount."""
     if not is_traced(discount) and float(discount) == 1:
         return _undiscounted_jax(kernel, sites)
     columns = jnp.asarray(_unit_columns(kernel.shape[0], sites), kernel.dtype)
@@ -230,7 +230,10 @@ def first_visit_and_escape_jax(
 
 
 def _undiscounted_jax(kernel: Float[Array, "states states"], sites: Int[np.ndarray, " sites"]) -> Found:
-    """Return the same by NumPy, because the recurrent classes are found outside of JAX."""
+    """Return the result of `_undiscounted` as JAX arrays: NumPy computes it, as JAX cannot find recurrent classes.
+
+    Raises a TypeError if JAX traces the kernel.
+    """
     if is_traced(kernel):
         raise TypeError(
             "discount 1 needs the recurrent classes of the kernel, which JAX cannot find while it traces it: call this "
@@ -245,9 +248,9 @@ def equivalent_rewards(rewards: Numbers, depletion: Diminishing, self_occupancy:
 
     r̃(s') = r̄(s') G_f(1 − 1/d(s')) / d(s'); for the paper's λ this is r̄ / (λ + (1 − λ) d). `self_occupancy` is d, the
     diagonal of the successor representation, from this package or from any successor-feature or forward–backward
-    model. That model then evaluates diminishing rewards without retraining. This is exact for evaluating the model's
-    policy. For control, note that d belongs to that policy: where every site wears off alike, r̃ ranks actions much as
-    r̄ does. Raises a ValueError if a d is not finite or below 1.
+    model. With r̃ that model evaluates diminishing rewards without retraining, and exactly for its own policy. For
+    control, note that d belongs to that policy: if every site wears off alike, r̃ ranks actions much as r̄ does. Raises a
+    ValueError if a d is not finite or below 1.
     """
     xp = namespace(self_occupancy)
     d = xp.asarray(self_occupancy)
@@ -269,12 +272,12 @@ def equivalent_rewards(rewards: Numbers, depletion: Diminishing, self_occupancy:
 def from_lambda_representation(
     matrix: ArrayLike, lam: ArrayLike, *, discount: Scalar, sites: ArrayLike | None = None
 ) -> Occupancy:
-    """Return every other curve's representation from a given Φ_λ with λ > 0, learned or computed.
+    """Return an `Occupancy` from a given Φ_λ with λ > 0, learned or computed. It serves every curve over visit counts.
 
     1 − R(s') = (1/Φ_λ(s', s') − (1 − λ)) / λ and F(s, s') = Φ_λ(s, s') / Φ_λ(s', s'). The answer has no kernel and no
-    residual, but `.with_depletion` gives every other curve. Raises a ValueError if λ = 0 or if Φ_λ is impossible for
-    this λ, and InaccurateSolve if the rounding of Φ_λ hides how often the sites are visited again (λ is tiny, or λ < 1
-    and the sites are certain to be visited again but for very little).
+    residual, but `.with_depletion` gives the representation of every other curve. Raises a ValueError if λ = 0 or if
+    Φ_λ is impossible for this λ. Raises InaccurateSolve if the rounding of Φ_λ hides how often the sites are visited
+    again: if λ is tiny, or if λ < 1 and the sites are almost certain to be visited again.
     """
     depletion: Any = Geometric(lam).checked()
     discount = check_discount(discount)
@@ -295,8 +298,8 @@ def from_lambda_representation(
 def _escape_from_lambda(diagonal: Any, lam: Any, discount: Scalar, sites: Int[np.ndarray, " sites"]) -> Any:
     """Return 1 − R = (1/Φ − (1 − λ)) / λ, which is at least 1 − γ.
 
-    The two terms are rounded in proportion to their size. A value that differs from 1 − γ by no more than that is set
-    to it: with γ = 1 the site is then certain to be visited again.
+    The two terms are rounded in proportion to their size. A value that differs from 1 − γ by no more than this rounding
+    is set to 1 − γ: with γ = 1 the site is then certain to be visited again.
     """
     xp = namespace(diagonal, lam, discount)
     terms = 1 / diagonal, 1 - xp.asarray(lam)

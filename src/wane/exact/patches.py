@@ -69,9 +69,9 @@ def patch_representation(
 ) -> PatchRepresentation:
     """Return the representation of patches, each a list of states or a mask.
 
-    It is exact for every curve over visit counts. For a depletion that grows back, `grid` is the number of memories
-    that a patch is given, and the answer states a bound on its error as `truncation`. It is solved with NumPy in 64
-    bits, also for a JAX kernel. Raises a TypeError if JAX traces an argument.
+    It is exact for every curve over visit counts. For a depletion that grows back, `grid` is the number of memories of
+    a patch, and the answer's `truncation` is a bound on its error. It is solved with NumPy in 64 bits, also for a JAX
+    kernel. Raises a TypeError if JAX traces an argument.
     """
     if is_traced(kernel, discount, *jax.tree_util.tree_leaves(depletion)):
         raise TypeError("patches are solved outside of JAX: call this without jit, grad or vmap")
@@ -99,7 +99,7 @@ Column = tuple[Float[np.ndarray, " states"], float, str]
 def solve_column(
     kernel: Any, phi: Float[np.ndarray, " states"], depletion: Any, discount: float, method: str | Method
 ) -> Column:
-    """Return what is collected in all if a step in s counts as a visit with probability φ(s).
+    """Return the expected discounted sum of rewards if a step in s counts as a visit with probability φ(s).
 
     φ is the indicator of a patch, or a feature with values between 0 and 1 (`wane.exact.features`).
     """
@@ -120,8 +120,8 @@ def _geometric_column(
 ) -> Column:
     """Return (I − γDP)⁻¹ φ with D = 1 − (1 − λ) φ on the states that can reach a visit, and zero elsewhere.
 
-    With discount 1 the system of all states may be singular. With λ = 1 as well, a visit in a recurrent class pays for
-    ever.
+    With discount 1 the system of all states may be singular. If also λ = 1, visits in a recurrent class pay for ever,
+    and a ValueError is raised.
     """
     scale = (1 - phi) + lam * phi
     if discount < 1:
@@ -147,8 +147,8 @@ def _first_visits(
 ) -> tuple[Float[np.ndarray, "states support"], float, str]:
     """Return E[γ^time; the first visit is in x] for every state and every x of the support, the residual, the method.
 
-    States that are certain to count are known. Only the states that can reach a visit are solved for: with discount 1
-    the system of the others is singular.
+    For states with φ = 1 the answer is known. Only the other states that can reach a visit are solved for: with
+    discount 1 the system of the remaining states is singular.
     """
     visit_now = np.zeros((len(phi), len(support)))
     visit_now[support, np.arange(len(support))] = phi[support]
@@ -206,7 +206,7 @@ def _first_terms(next_visit: Float[np.ndarray, "patch patch"], n: int) -> np.nda
 
 
 def _number_of_terms(escape: float, depletion: Diminishing) -> int:
-    """Return how many terms of the sum over visits count. Raises a ValueError if there is no end of them."""
+    """Return the number of terms that matter in the sum over visits. Raises a ValueError if it is infinite."""
     paying = math.inf
     if isinstance(depletion, FirstVisits):
         paying = int(depletion.n)

@@ -1,15 +1,16 @@
 """The best possible return: optimal control over (state × what the sites remember).
 
-`wane.exact.product` solves the MDP over states and levels of memory; here the levels are chosen, with a bound on what
-they leave out.
+`wane.exact.product` solves the MDP over states and levels of memory; this module chooses the levels, with a bound on
+what they leave out.
 
-Where rewards only wear off, the levels are visit counts. There are n · Π (mᵢ + 1) pairs of state and counts when the
-i-th site is counted up to mᵢ. From there on it pays the limit of its curve, which is nothing for the paper's λⁿ: a cap
-that went on paying λ^m would add value that does not exist. The caps are chosen so that what they leave out stays below
-a tolerance.
+If rewards only wear off, the levels are visit counts. There are n · Π (mᵢ + 1) pairs of state and counts if the i-th
+site is counted up to mᵢ. From there on it pays the limit of its curve, which is 0 for the paper's λⁿ: a cap that went
+on paying λ^m would add value that does not exist. The caps are chosen so that what they leave out stays below a
+tolerance.
 
-Where rewards grow back, low and high levels enclose the memory of each site (`wane.exact.levels`). The answer is the
-value of the low ones, which the policy is sure to earn. Its error is at most the difference to the high ones.
+If rewards grow back, low and high levels enclose the memory of each site (`wane.exact.levels`). The answer is the value
+of the low levels, which the policy is sure to earn. Its error is at most the difference from the value of the high
+levels.
 
 There are two ways to time rewards. "departure" is the definition, Σ_{t≥0} γᵗ r(s_t): the start pays. "arrival" is what
 the paper's experiments do, Σ_{t≥1} γᵗ rₜ: the first action's reward is discounted once, and the start pays nothing.
@@ -35,7 +36,7 @@ LONGEST = 10_000_000
 """The largest horizon, and the longest curve over visit counts."""
 MOST_LEVELS = 2048
 USUAL_PAIRS = 500_000
-"""Pairs of state and levels that are made if `grid` is not given: value iteration then takes seconds, not minutes."""
+"""The number of pairs of state and levels if `grid` is not given: value iteration then takes seconds, not minutes."""
 
 
 class Optimum(NamedTuple):
@@ -45,11 +46,11 @@ class Optimum(NamedTuple):
     """the best return from every state, with no site visited yet"""
     policy: Int[np.ndarray, "times states combinations"]
     """best actions by time, state and combination of the sites' levels (in the order of `itertools.product`); without a
-    horizon there is one time only"""
+    horizon there is only one time"""
     levels: tuple[Levels, ...]
     """what each site remembers: its visit counts, or for a reward that grows back a grid of memories"""
     error: float
-    """a bound on the error of `values`; for rewards that grow back, the optimum is at most so much higher"""
+    """a bound on the error of `values`; for rewards that grow back, the optimum exceeds them by at most this amount"""
     sites: Int[np.ndarray, " sites"]
     horizon: int | None
 
@@ -69,7 +70,7 @@ class Optimum(NamedTuple):
         state = check_whole("state", state, 0, self.policy.shape[1] - 1)
         time = check_whole("time", time, 0, None if self.horizon is None else len(self.policy) - 1)
         numbers = len(self.levels[0].order) if self.levels else 1
-        # Lists are arrays here. So are tuples, unless a memory consists of several arrays.
+        # Lists count as arrays here. So do tuples, unless a memory consists of several arrays.
         arrays = [memory] if numbers == 1 else jax.tree_util.tree_leaves(memory, is_leaf=lambda x: isinstance(x, list))
         leaves = [_check_memory(each, len(self.sites)) for each in arrays]
         placed = [each.place([leaf[i] for leaf in leaves]) for i, each in enumerate(self.levels)]
@@ -94,10 +95,10 @@ def optimum(
     """Return the optimal return and policy when every site's reward changes with its visits.
 
     `rewards` are the r̄ of the `sites`. `action_rewards` (states, actions) never wear off and are paid with the arrival.
-    With a `horizon` exactly so many rewards are received, else infinitely many. `caps` overrides the largest counts,
-    which are otherwise chosen from `tolerance`. For rewards that grow back `grid` is the number of memories that each
-    site is given: more of them make the answer's `error` smaller, at a cost that grows as grid to the power of the
-    number of sites. Raises a ValueError if there are too many pairs of state and memories.
+    With a `horizon`, exactly `horizon` rewards are received, else infinitely many. `caps` overrides the largest counts,
+    which are otherwise chosen from `tolerance`. For rewards that grow back, `grid` is the number of memories of each
+    site: more memories make the answer's `error` smaller, at a cost that grows as `grid` to the power of the number of
+    sites. Raises a ValueError if there are too many pairs of state and memories.
     """
     if not isinstance(mdp, MDP):
         raise TypeError(
@@ -133,7 +134,7 @@ class _Problem(NamedTuple):
 
     @property
     def steps(self) -> int | None:
-        """How many actions are taken."""
+        """The number of actions that are taken."""
         return None if self.horizon is None else self.horizon - (self.timing == "departure")
 
     def solve_counts(self, depletion: Diminishing, caps: ArrayLike | None) -> Optimum:
@@ -144,7 +145,10 @@ class _Problem(NamedTuple):
         return found._replace(error=omitted + found.error)
 
     def solve_levels(self, depletion: Depletion, grid: Integer | None) -> Optimum:
-        """Return a lower bound of the best value of rewards that grow back, and how much an upper bound is above it."""
+        """Return the optimum of the low levels, for rewards that grow back.
+
+        Its values are a lower bound, and its `error` is the difference from the upper bound of the high levels.
+        """
         k = len(self.sites)
         size = self.usual_grid() if grid is None else check_whole("grid", grid, 4)
         self.require([size] * k)
@@ -160,17 +164,17 @@ class _Problem(NamedTuple):
         return found._replace(error=difference + found.error + bound.error)
 
     def usual_grid(self) -> int:
-        """Return how many levels a site may have so that value iteration takes seconds."""
+        """Return the number of levels of a site with which value iteration takes seconds."""
         pairs = USUAL_PAIRS / self.mdp.n_states / max((self.steps or 1) / 1000, 1)
         return int(np.clip(pairs ** (1 / max(len(self.sites), 1)), 4, MOST_LEVELS))
 
     def require(self, sizes: list[int]) -> None:
-        """Raise a ValueError if so many levels of the sites take too much memory."""
+        """Raise a ValueError if the given numbers of levels of the sites take too much memory."""
         cure = "raise `tolerance`, give smaller `caps`, a smaller `grid`, a shorter `horizon`, or fewer sites"
         require_product(self.mdp, sizes, self.steps, cure)
 
     def solve(self, levels: tuple[Levels, ...]) -> Optimum:
-        """Return the optimum for given levels of the sites. Its error is that of the value iteration only."""
+        """Return the optimum for given levels of the sites. Its `error` is only that of the value iteration."""
         self.require([len(each.worth) for each in levels])
         product = Product(self.mdp, self.sites, self.rewards, levels, self.discount, self.action_rewards)
         best, policy, unsettled = product.value_iteration(self.steps, self.tolerance)
@@ -183,14 +187,14 @@ def _worth_tables(
 ) -> tuple[list[Float[np.ndarray, " _counts"]], float]:
     """Return f(0), …, f(m − 1), f(∞) for every site, and a bound on what these leave out.
 
-    The tables are made site by site, and the product over the sites is checked after each: the curve of one site can
-    be long, and where there are too many sites this is known after a few of them.
+    The tables are made site by site, and the size of the product is checked after each site: the curve of one site can
+    be long, and too many sites are noticed after a few of them.
     """
     k, sizes = len(problem.sites), np.abs(problem.rewards)
     largest = max(float(sizes.max(initial=0.0)) * depletion.bound, 1e-300)
     longest, cut = _longest_count(largest, problem.discount, problem.horizon, problem.tolerance)
     given = None if caps is None else _check_caps(caps, k)
-    # Where counting is cut off, f(longest) stands for f(∞), which costs up to twice the bound from that time on.
+    # If counting is cut off, f(longest) replaces f(∞), and the error from that time on is up to twice the bound.
     omitted = 2 * largest * problem.discount**longest / (1 - problem.discount) if cut else 0.0
     shared = np.size(depletion.worth(np.zeros((1, 1), np.int64))) == 1
     tables, curve = [], None
@@ -210,10 +214,10 @@ def _worth_tables(
 def _curve(
     problem: _Problem, depletion: Diminishing, site: int, longest: int, cut: bool
 ) -> tuple[Float[np.ndarray, " counts"], Float[np.ndarray, " counts"]]:
-    """Return f(0), …, f(longest) of a site, and what is lost at most, per unit of r̄, if counting stops at each count.
+    """Return f(0), …, f(longest) of a site, and for each count the largest loss, per unit of r̄, if counting ends there.
 
     The (m + 1)-th visit to a site comes at time m at the earliest. From there on the error is at most |f(n) − f(∞)| for
-    each visit, and also at most its largest value for each step: the smaller of the two sums bounds the loss.
+    each visit, and also at most the largest such value for each step: the smaller of the two sums bounds the loss.
     """
     require_memory("a curve over visit counts", (longest + 1, "visits"), copies=6, cure="give a shorter `horizon`")
     n = np.arange(longest + 1)
@@ -232,7 +236,7 @@ def _curve(
 
 
 def _longest_count(size: float, discount: float, horizon: int | None, tolerance: float) -> tuple[int, bool]:
-    """Return how many visits can matter, and whether later ones are cut off because their discount is negligible."""
+    """Return the number of visits that can matter, and whether later ones are cut off because of their discount."""
     if discount == 0:
         return (1, True) if horizon is None else (min(horizon, 1), False)
     negligible = max(tolerance * (1 - discount) / (8 * size), 1e-300)

@@ -7,8 +7,9 @@ from acting in s, after the visit to s has been paid and c has moved on:
 
     A(s, c) = max_a { ρ(s, a) + E[ r̄(s') worth(c(s')) + γ A(s', c⁺(s')) ] },        s' ~ p(·|s, a).
 
-The levels of all sites are one number, Σ strideᵢ · levelᵢ, so A is a table (states, combinations of levels), and any
-number of sites that have a single level is free. The table is worked on in blocks of columns that fit into a cache.
+The levels of all sites are combined into one number, Σ strideᵢ · levelᵢ, so A is a table (states, combinations of
+levels), and sites with a single level do not enlarge it. The table is computed in blocks of columns that fit into a
+cache.
 """
 
 from dataclasses import dataclass
@@ -25,11 +26,11 @@ from wane.mdp import MDP
 Table = Float[np.ndarray, "states combinations"]
 Block = Float[np.ndarray, "states columns"]
 Columns = Int[np.ndarray, " columns"]
-_ENTRIES = 2**16  # So many numbers of a block take 512 KiB.
+_ENTRIES = 2**16  # A block with this many numbers takes 512 KiB.
 
 
 def strides_of(levels: tuple[Levels, ...]) -> Int[np.ndarray, " sites"]:
-    """Return by how much the number of a combination grows with one level of each site."""
+    """Return, for each site, the amount by which one more level raises the number of a combination."""
     sizes = [len(each.worth) for each in levels]
     return np.array([int(np.prod(sizes[i + 1 :], dtype=np.int64)) for i in range(len(sizes))], np.int64)
 
@@ -43,7 +44,7 @@ class Product:
     rewards: Float[np.ndarray, " sites"]
     """r̄"""
     levels: tuple[Levels, ...]
-    """those of each site"""
+    """the levels of each site"""
     discount: float
     action_rewards: Float[np.ndarray, "states actions"] | None
 
@@ -57,7 +58,7 @@ class Product:
         return int(np.prod([len(each.worth) for each in self.levels], dtype=np.int64))
 
     def arrival_values(self, best: Table, columns: Columns) -> Block:
-        """Return what arriving in each state with the given levels is worth: its site pays, and all levels move on."""
+        """Return the value of arriving in each state with the given levels: its site pays, and all levels move on."""
         several = [i for i, each in enumerate(self.levels) if len(each.worth) > 1]
         own = {i: columns // self.strides[i] % len(self.levels[i].worth) for i in several}
         waited = np.zeros_like(columns)
@@ -76,7 +77,7 @@ class Product:
         return values
 
     def improve(self, best: Table, improved: Table, actions: Integer[np.ndarray, "states combinations"]) -> float:
-        """Do one step of value iteration: write A and the actions that attain it (the lowest of equals).
+        """Do one step of value iteration: write A and the actions that attain it (the first of equally good ones).
 
         Returns the largest change of A.
         """
@@ -116,13 +117,13 @@ class Product:
         return best, policy, unsettled
 
     def fresh_values(self, best: Table, start_pays: bool) -> Float[np.ndarray, " states"]:
-        """Return the value of each state with no site visited yet, where the start pays or not."""
+        """Return the value of each state with no site visited yet. `start_pays` says whether the start pays."""
         fresh = np.array([int(self.strides @ np.array([each.fresh for each in self.levels], np.int64))])
         return self.arrival_values(best, fresh)[:, 0] if start_pays else self.discount * best[:, fresh[0]]
 
 
 def require_product(mdp: MDP, sizes: list[int], steps: int | None, cure: str) -> None:
-    """Raise a ValueError if the tables over states and so many levels of each site take too much memory."""
+    """Raise a ValueError if the tables over states and `sizes` levels of the sites take too much memory."""
     factors = [(mdp.n_states, "states"), *((size, "levels") for size in sizes if size > 1)]
     require_memory("the optimum", *factors, copies=2, cure=cure)
     itemsize = np.min_scalar_type(mdp.n_actions).itemsize

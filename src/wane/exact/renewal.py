@@ -1,20 +1,21 @@
 """Any memory at all: the chain of (state, memory of the site), reduced to what happens between visits.
 
-A site's reward depends on its own visits only, so the states in between can be eliminated from that chain. All they
-contribute is g(τ), the discounted probability of coming back after τ steps. Write w_τ(p) = wait^(τ−1)(p) for the memory
-when the agent comes back. A site that a visit has just left in memory p will pay
+A site's reward depends only on its own visits, so the states between visits can be eliminated from that chain. They
+contribute only g(τ), the discounted probability of coming back after τ steps. Write w_τ(p) = wait^(τ−1)(p) for the
+memory when the agent comes back. A site that a visit has just left in memory p will pay
 
     B(p) = Σ_τ g(τ) [ worth(w_τ(p)) + B(visit(w_τ(p))) ].
 
 This is one linear system over the memories p, not over states × memories. Φ(s, s'; m) is worth + B ∘ visit at the
 memory of the first visit, weighted by the discounted time of that visit. It evaluates the time-elapsed scheme, of which
-the paper says that it admits no closed-form recursion, and every memory that a user writes. Infinite sums are cut where
-the omitted part is known to be below a tolerance, and the answer states that bound as `.truncation`.
+the paper says that it admits no closed-form recursion, and every memory that a user defines. Infinite sums are cut
+where the omitted part is known to be below a tolerance, and the answer's `.truncation` is a bound on that part.
 
 Often a visit forgets how long the wait before it was: visit(w_τ(p)) is the same p' for all τ, as in the time-elapsed
-scheme. Then the memories form a line p₀, p₁, p₂, …, and B(pₙ) = Σ_τ g(τ) worth(w_τ(pₙ)) + R B(pₙ₊₁) is summed from its
-end. Other memories that take few values are enumerated. A memory that is a real number is interpolated: by polynomials
-for smooth schemes, by straight lines for others. The stated error is then the change under the last refinement.
+scheme. Then the memories form a line p₀, p₁, p₂, …, and B(pₙ) = Σ_τ g(τ) worth(w_τ(pₙ)) + R B(pₙ₊₁) is summed from the
+end of the line. Other memories are enumerated if they take few values. B is interpolated over a memory that is a real
+number: by polynomials for smooth schemes, by straight lines for others. Then `.truncation` contains an estimate, the
+change under the last refinement.
 """
 
 from collections.abc import Iterator, Sequence
@@ -45,14 +46,14 @@ TOLERANCE = 1e-6
 LONGEST_RETURN = 100_000
 MOST_MEMORIES = 4096
 MOST_WORTHS = 2**28
-"""How many pairs of memory and return time are looked at: so many take about ten seconds."""
+"""The largest number of pairs of memory and return time that are evaluated, which takes about ten seconds."""
 LONGEST_LINE = 1_000_000
-"""How many visits are followed one after the other: so many take a few seconds."""
+"""The largest number of successive visits that are followed, which takes a few seconds."""
 LONGEST_GROWTH = 5000
 
 
 class ReturnLaw(NamedTuple):
-    """When a site is visited again."""
+    """The distribution of the time until a site is visited again."""
 
     weights: Float[np.ndarray, " times"]
     """g(τ) = γ^τ P(return after τ steps), τ = 1, …, T"""
@@ -140,7 +141,7 @@ def _renewal(
     # An omitted return mass ε loses at most ε · bound / escape for each of the 1 / escape expected visits.
     negligible = 0.1 * tolerance * escape**2 / depletion.bound
     laws = return_laws(plain, float(discount), sites, escape, negligible)
-    # What these errors cost is known before the sums over visits, which may be long.
+    # The effect of these errors is known before the sums over visits, which may take long.
     _check_error(max(_law_error(law, depletion, float(e)) for law, e in zip(laws, escape, strict=True)), tolerance)
     how = f"{how}; renewal over {max(len(law.weights) for law in laws)} return times"
 
@@ -157,7 +158,7 @@ def _renewal(
 def _law_error(law: ReturnLaw, depletion: Depletion, escape: float) -> float:
     """Return a bound on what is lost with the returns that the law omits.
 
-    Rounding changes the law as an omission does, by a few units of the last digit.
+    Rounding has the same effect as an omission of a few units of the last digit.
     """
     return (law.omitted + 2 * np.finfo(float).eps) * depletion.bound / escape**2
 
@@ -179,8 +180,8 @@ def return_laws(
 ) -> tuple[ReturnLaw, ...]:
     """Return g(τ) of every site, until less than `negligible` of its return mass 1 − escape remains.
 
-    The distribution of the chain is followed from every site at once. What arrives at the site is recorded and taken
-    out, so that only first returns are counted.
+    The distribution of the chain is followed from all sites together. The mass that arrives at the site is recorded and
+    removed, so that only first returns are counted. Raises a ValueError if this takes too many steps.
     """
     column = np.arange(len(sites))
     transposed = kernel.T.tocsr() if sparse.issparse(kernel) else np.ascontiguousarray(kernel.T)
@@ -255,7 +256,7 @@ def _hits(kernel: Any, discount: float, site: int) -> Iterator[Float[np.ndarray,
 def _hit_times(
     kernel: Any, discount: float, site: int, first_visit: Float[np.ndarray, " states"], negligible: float
 ) -> tuple[int, float]:
-    """Return for how many times τ first visits count, and the largest mass of first visits that come later."""
+    """Return the number of times τ whose first visits count, and the largest mass of first visits that come later."""
     remaining, times = first_visit, 0
     for hit in _hits(kernel, discount, site):
         remaining, times = remaining - hit, times + 1
@@ -324,7 +325,7 @@ class _SiteChain(NamedTuple):
         return _law_error(self.law, self.depletion, self.escape)
 
     def beyond(self, visits: int) -> float:
-        """Return a bound on what comes after so many returns."""
+        """Return a bound on what the site pays after `visits` returns."""
         return (1 - self.escape) ** visits * self.depletion.bound / self.escape
 
     def worth(self, memories: Memory) -> Float[np.ndarray, " memories"]:
@@ -344,13 +345,13 @@ class _SiteChain(NamedTuple):
         """Return all memories that visits within `generations` returns leave behind, sorted; None if too many.
 
         `age` is the number of returns after which a memory first appears. A first pass waits for at most three steps
-        between visits, which finds nearly all memories cheaply; the second pass waits for all times.
+        between visits, which finds nearly all memories cheaply; the second pass uses all waiting times.
         """
         age = np.zeros(count(memories), int)
         for times in (min(3, len(self.law.weights)), len(self.law.weights)):
             expanded = np.zeros(len(age), bool)
             while np.any(todo := ~expanded & (age < self.generations)):
-                # The youngest come first, and only so many of them that the table of their waits stays small.
+                # The youngest come first, and their number is limited so that the table of their waits stays small.
                 eldest = np.sort(age[todo])[: max(AT_ONCE // times, 1)][-1]
                 todo &= (age <= eldest) & (np.cumsum(todo & (age <= eldest)) <= max(AT_ONCE // times, 1))
                 expanded |= todo
@@ -385,12 +386,15 @@ class _SiteChain(NamedTuple):
             moves = moves + sparse.csr_array((weight, (source, index[inside])), shape=(n, n))
             complete = complete and bool(inside.all())
         future = np.asarray(spsolve((sparse.eye_array(n) - moves).tocsc(), pays)).reshape(-1)
-        # Moves to memories beyond the last generation are dropped; whatever comes after these is lost.
+        # Moves to memories beyond the last generation are dropped, and with them all that they would pay later.
         lost = 0.0 if complete else self.beyond(self.generations)
         return future[find(known, keys(after_visit))], lost
 
     def _interpolate(self, after_visit: Memory) -> tuple[Float[np.ndarray, " wanted"], float]:
-        """Solve for B on nodes, ever more of them, until it changes by less than half of the tolerance."""
+        """Solve for B on more and more nodes, until it changes by less than half of the tolerance.
+
+        Returns B after the visits, and its last change. Raises a ValueError if a memory is not one real number.
+        """
         if not isinstance(after_visit, np.ndarray) or after_visit.dtype.kind != "f":
             raise ValueError(
                 f"{type(self.depletion).__name__} reaches more than {MOST_MEMORIES} different memories: let it forget "

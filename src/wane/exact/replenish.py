@@ -1,4 +1,4 @@
-"""Rewards that grow back (the paper's appendix J), exactly.
+"""Exact representations of rewards that grow back (the paper's appendix J).
 
 Two schemes have closed forms in the successor representation M_γ of the kernel. With d_γ its diagonal and, for the
 total time, D = λ_d in the row of s' and q in all other rows:
@@ -8,10 +8,9 @@ total time, D = λ_d in the row of s' and q in all other rows:
 
 The constant c is 1 for the paper's reward, which counts the visits before the present one, and λ_d for its Ω, which
 includes the present visit. The factor q is 1/λ_r for the paper's reward, which grows while the agent is away, and λ_r
-for its representation, which shrinks (see the errata). The total-time sum need not be finite; it is refused if it is
-not.
+for its representation, which shrinks (see the errata). The total-time sum can be infinite; then a ValueError is raised.
 
-Everything else, the time-elapsed scheme and what users write, goes through `wane.exact.renewal`.
+`wane.exact.renewal` evaluates everything else: the time-elapsed scheme and the depletions that users define.
 """
 
 from dataclasses import dataclass
@@ -47,16 +46,16 @@ class Trace(Representation):
     fading: Float[AnyArray, "states sites"]
     """M_{γλ_r}"""
     returns: Float[AnyArray, " sites"]
-    """d_{γλ_r} − 1, which is not computed by subtraction and so keeps its digits where it is small"""
+    """d_{γλ_r} − 1, which is not computed by subtraction and therefore keeps its digits if it is small"""
 
     def at(self, memory: Memory) -> Float[AnyArray, "*batch states sites"]:
         assert isinstance(self.depletion, EligibilityTrace)
         lost, fresh = 1 - self.depletion.drop, self.depletion.worth(0.0)
-        # The trace that is there already decays until the next visits come, hence M_{γλ_r} in the last term.
+        # The present trace decays until the next visits come, so the last term contains M_{γλ_r}.
         phi = self.visits * (fresh - lost * self.returns) - lost * memory * self.fading
         if not is_traced(phi):
             size = self.visits * (fresh + lost * self.returns) + lost * np.abs(memory) * self.fading
-            # A Φ of exactly zero is compared with the pay of one visit, as it has no digits of its own.
+            # A Φ of exactly zero has no digits, so the error is compared with the reward of one visit.
             largest = np.abs(phi).max(axis=-2)
             check_cancellation(np.max(size, axis=-2), np.where(largest == 0, 1, largest).astype(phi.dtype))
         return phi
@@ -99,7 +98,7 @@ def _fading_jax(
     losses: Float[Array, " sites"],
     sites: Int[np.ndarray, " sites"],
 ) -> Float[Array, "states sites"]:
-    """Return columns of the SR, each for a discount of its own."""
+    """Return columns of the SR, each for its own discount."""
     units = jnp.eye(kernel.shape[0], dtype=kernel.dtype)[sites]
 
     def column(rate: Any, loss: Any, unit: Any) -> Any:
@@ -111,7 +110,7 @@ def _fading_jax(
 
 
 def _refuse_nan(found: Any, what: str) -> None:
-    """Raise InaccurateSolve if a solution under `vmap`, where nothing can be raised, says by NaN that it is bad."""
+    """Raise InaccurateSolve if a solution contains NaN. Under `vmap` nothing can be raised, and NaN marks an error."""
     if not is_traced(found) and bool(jnp.isnan(found).any()):
         raise InaccurateSolve(
             f"{what} in {found.dtype}: use a smaller discount, pass the kernel as a NumPy array, or switch on 64 bits "
@@ -132,7 +131,7 @@ class Total(Representation):
 
 
 class _Factors(NamedTuple):
-    """By what each step multiplies the discounted reward: γλ_d at the site, γq elsewhere. Scalars, or one a site."""
+    """The factors of the discounted reward in a step: γλ_d at the site, γq elsewhere. One number, or one per site."""
 
     discount: Any
     drop: Any
@@ -146,7 +145,7 @@ class _Factors(NamedTuple):
 
     @classmethod
     def of(cls, depletion: TotalTime, discount: Scalar) -> "_Factors":
-        """Return the factors. Their distances from 1 are sums, which keep their digits where the factors are near 1."""
+        """Return the factors. Their distances from 1 are sums, which keep their digits if the factors are near 1."""
         drop, regrow = depletion.drop, depletion.regrow
         grows = depletion.form == "reward"
         elsewhere = (regrow - discount) / regrow if grows else (1 - discount) + discount * (1 - regrow)
@@ -174,11 +173,11 @@ def _(
     rate, loss, growth = float(discount) * float(factors.growth[0]), factors.loss_elsewhere[0], factors.growth[0]
     unit, apart, residuals, how = np.zeros((kernel.shape[0], len(sites))), np.arange(len(sites)), [0.0], ""
     if np.all(factors.loss_elsewhere == loss) and 0 < rate < 1:
-        # One growth for all sites is a change of discount from γ to γq; only the visits differ, by the factor λ_d/q.
+        # If all sites grow alike, the discount changes from γ to γq, and only visits differ, by the factor λ_d/q.
         first_visit, escape, residual, how = first_visit_and_escape(kernel, rate, sites, method, float(loss))
         rest = (growth - factors.drop) + factors.drop * escape
         unit = first_visit * np.divide(growth, rest, where=rest > 0, out=np.full_like(rest, np.nan))
-        # Where a visit takes down less than a step elsewhere, the two terms cancel. Such sites are solved one by one.
+        # If a visit reduces a reward less than a step elsewhere, the two terms cancel, and the site is solved alone.
         apart, residuals = np.flatnonzero(rest < 1e-3 * factors.drop), [residual]
     for i in apart:
         unit[:, i], residual, how_apart = _total_time(kernel, int(sites[i]), factors.site(i))
@@ -189,8 +188,8 @@ def _(
 def _total_time(kernel: Any, site: int, factors: _Factors) -> tuple[Float[np.ndarray, " states"], float, str]:
     """Solve for one site, on the states that can reach it. Raises a ValueError if the sum is infinite.
 
-    The sum is finite just if the spectral radius of A = γDP is below one. A nonnegative matrix A has that property just
-    if (I − A) y = 1 has a solution y ≥ 1, so y is solved for as a second column.
+    The sum is finite if and only if the spectral radius of A = γDP is below one. A nonnegative matrix A has this
+    property if and only if (I − A) y = 1 has a solution y ≥ 1, so y is solved for as a second column.
     """
     reach = can_reach(kernel, np.array([site]))
     states = np.flatnonzero(reach)
@@ -222,7 +221,7 @@ def _total_time(kernel: Any, site: int, factors: _Factors) -> tuple[Float[np.nda
 def _total_time_jax(
     kernel: Float[Array, "states states"], sites: Int[np.ndarray, " sites"], factors: _Factors, may_grow: bool
 ) -> Float[Array, "states sites"]:
-    """Solve a dense system for each site. An infinite sum raises a ValueError, or is NaN while JAX traces."""
+    """Solve a dense system for each site. Raises a ValueError if a sum is infinite; while JAX traces, it is NaN."""
     n = kernel.shape[0]
     _require_system_for_each_site(n, len(sites))
     # JAX may be tracing the kernel, so the states that can reach a site are found by squaring: 2ʲ steps after j rounds.

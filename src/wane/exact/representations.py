@@ -1,15 +1,15 @@
 """What a policy will collect from every site: the base class of all representations, and the function that makes them.
 
-Started in s, with the site s' in memory m, a kernel P collects from s'
+If the chain of a kernel P starts in s, with the site s' in memory m, it collects from s'
 
     Φ(s, s'; m) = E[ Σₖ γᵏ worth(memory of s' at time k) 1(s_k = s') | s₀ = s ],        V(s) = Σ_s' r̄(s') Φ(s, s').
 
 This is the paper's λ representation (definition 4.1) when the depletion is geometric and no site has been visited yet.
-How Φ is computed depends on the depletion only. `wane.exact.occupancy` has the closed forms of all curves over visit
-counts, `wane.exact.replenish` those of two schemes that grow back, and `wane.exact.renewal` treats any other memory.
-Each registers itself with `build`, and so can you.
+How Φ is computed depends only on the depletion. `wane.exact.occupancy` has the closed forms of all curves over visit
+counts, `wane.exact.replenish` has those of two schemes that grow back, and `wane.exact.renewal` treats any other
+memory. Each registers its function with `build`, and you can register yours.
 
-The state–action form is one backup of the state form. The memory of a site moves on by what happens in s:
+The state–action form is one backup of the state form. The memory of a site changes with the visit to s:
 
     Φ(s, a, s; m)  = worth(m) + γ E[ Φ(s₁, s; visit(m)) ],
     Φ(s, a, s'; m) = γ E[ Φ(s₁, s'; wait(m)) ]  for s' ≠ s,        s₁ ~ p(·|s, a).
@@ -38,7 +38,7 @@ from wane.sums import namespace
 from wane.types import AnyArray, ArrayLike, Integer, Kernel, KernelLike, Scalar
 
 ARRAYS = 4
-"""How many arrays (states, sites) are held at the same time while a representation is solved for."""
+"""The number of arrays (states, sites) that are stored at the same time while a representation is solved for."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -71,8 +71,8 @@ class Representation(abc.ABC):
     def truncation(self) -> float:
         """A bound on what was left out of infinite sums, in units of r̄. It is zero for closed forms.
 
-        Where a memory is a real number and interpolated, that part of it is an estimate: the change under the last
-        refinement.
+        If Φ is interpolated over a memory that is a real number, that part of the bound is an estimate: the change
+        under the last refinement.
         """
         return 0.0
 
@@ -110,7 +110,7 @@ class Representation(abc.ABC):
         values = _product(waited, weights)
         check_sum_over_sites(waited, weights, rewards, values)
         q: Any = self.discount * mdp.backup(values)
-        # At its own site the agent is paid now, and it finds the site visited and not waited for when it comes back.
+        # At its own site the agent is paid now, and the memory of that site then changes by a visit, not by waiting.
         paid_now = self.depletion.worth(memory) * weights
         difference = mdp.backup_at(self.sites, visited - waited)
         change = paid_now[:, None] + self.discount * weights[:, None] * difference
@@ -151,13 +151,13 @@ def _product(a: Any, b: Any) -> Any:
 def check_sum_over_sites(phi: Any, weights: Any, rewards: ArrayLike, found: Any) -> None:
     """Raise InaccurateSolve if rewards of opposite signs have cancelled in found = Σ phi · weights.
 
-    Near discount 1 every Φ is huge, and V is not where what some sites pay others take away.
+    Near discount 1 every Φ is huge, but V is small if some sites take away what others pay.
     """
     if is_traced(found, phi, weights, rewards) or found.size == 0:
         return
     size = np.abs(np.asarray(rewards, float)).max(axis=-1, initial=0.0)
     parts = np.abs(np.asarray(weights)).sum(axis=-1) * float(np.abs(phi).max(initial=0.0))
-    if np.all(parts <= 1e4 * size):  # Far from losing digits in 64 or 32 bits; nothing else is looked at.
+    if np.all(parts <= 1e4 * size):  # Far from losing digits in 64 or 32 bits; no further check is needed.
         return
     largest = np.abs(weights) @ np.abs(np.swapaxes(phi, -1, -2))
     check_cancellation(np.max(largest, axis=-1), np.maximum(np.abs(found).max(axis=-1), size).astype(found.dtype))
@@ -168,7 +168,7 @@ def set_own_sites(
     sites: Int[np.ndarray, " sites"],
     at_own_site: Float[AnyArray, "sites actions"],
 ) -> Float[AnyArray, "states actions sites"]:
-    """Return Φ(s, a, s') with the entries s = s' replaced. NumPy arrays are changed in place."""
+    """Return Φ(s, a, s') with the entries s = s' replaced by `at_own_site`. NumPy arrays are changed in place."""
     column = np.arange(len(sites))
     if isinstance(phi, jax.Array):
         return phi.at[sites, :, column].set(at_own_site)
@@ -182,7 +182,7 @@ def build(
 ) -> Representation:
     """Make the representation for one kind of depletion, from arguments that have been checked.
 
-    Extend it with `build.register` if you know a closed form for a depletion of your own.
+    Extend it with `build.register` if you know a closed form for your own depletion.
     """
     raise _no_depletion(depletion)
 
@@ -199,9 +199,9 @@ def representation(
 
     `kernel` is what `MDP.under` returns, or any stochastic matrix: NumPy, SciPy sparse, or JAX (then the answer is
     JAX, and differentiable in everything). `sites` are the states that can pay (default: all); only their columns are
-    solved for. `method` is handed to `wane.exact.solve.solve`. Bad arguments raise a ValueError, an infinite value too,
-    and InaccurateSolve says that rounding would spoil the answer. While JAX traces, the answer is NaN in that case, and
-    arguments are checked with `wane.jit_checks` only.
+    solved for. `method` is passed to `wane.exact.solve.solve`. Raises a ValueError for bad arguments or an infinite
+    value, and InaccurateSolve if rounding would spoil the answer. While JAX traces, the answer is NaN in the latter
+    case, and arguments are checked only with `wane.jit_checks`.
 
         >>> phi = representation(np.array([[0.5, 0.5], [0.0, 1.0]]), Geometric(0.5), discount=0.9)
         >>> phi.matrix.round(4)
@@ -223,7 +223,7 @@ def representation(
 
 
 def _check_arguments(kernel: KernelLike, discount: Scalar) -> tuple[Kernel, Any]:
-    """Return the kernel and γ. Raises a TypeError if JAX traces γ and the kernel, sparse, is solved outside of JAX."""
+    """Return the kernel and γ. Raises a TypeError if JAX traces γ and the kernel is sparse (solved outside of JAX)."""
     checked, gamma = check_kernel(kernel), check_discount(discount)
     if is_traced(gamma) and sparse.issparse(checked):
         raise TypeError("a discount can be traced with dense kernels only: pass a NumPy or JAX array")
@@ -239,7 +239,7 @@ def check_columns(kernel: Kernel, sites: Int[np.ndarray, " sites"]) -> None:
 
 
 def _own(kernel: Kernel) -> Kernel:
-    """Return a kernel that the caller cannot change later. A small one becomes dense, as its solution needs it."""
+    """Return a kernel that the caller cannot change later. A small one becomes dense, because dense LU solves it."""
     if isinstance(kernel, jax.Array):
         return kernel
     return kernel.toarray() if sparse.issparse(kernel) and kernel.shape[0] <= SMALL else kernel.copy()
@@ -279,9 +279,9 @@ def evaluate(
     discount: Scalar,
     method: str | Method = "auto",
 ) -> Float[AnyArray, " states"]:
-    """Return V(s) for one r̄ for each of all states, solving for no more than it needs.
+    """Return V(s), given an r̄ for every state. It solves only for the columns that it needs.
 
-    States that pay nothing are no sites, and all sites that never wear off (λ = 1) share one right-hand side. Where the
+    States that pay nothing are not sites, and all sites that never wear off (λ = 1) share one right-hand side. If the
     columns of all sites would take more memory than the limit of `wane.limits`, they are solved for in blocks.
     """
     checked, discount = _check_arguments(kernel, discount)
@@ -305,7 +305,7 @@ def evaluate(
 def _evaluate_in_parts(
     kernel: Any, rewards: Float[np.ndarray, " states"], depletion: Depletion, discount: float, method: str | Method
 ) -> Float[np.ndarray, " states"]:
-    """Return V as the sum over the sites that never wear off, by one system, and over the others that pay."""
+    """Return V: one system gives the part of the sites that never wear off, and representations give the rest."""
     n = len(rewards)
     if discount < 1 and isinstance(depletion, Geometric) and type(depletion.lam) is float and depletion.lam == 1:
         return solve(kernel, rewards, discount=discount, method=method).x
@@ -328,7 +328,7 @@ def _never_wears_off(depletion: Depletion) -> np.bool_ | Bool[np.ndarray, "..."]
 
 
 def check_depletion(depletion: object) -> Depletion:
-    """Return the depletion. Raises a TypeError if it is none."""
+    """Return the depletion. Raises a TypeError if it is not a `Depletion`."""
     if not isinstance(depletion, Depletion):
         raise _no_depletion(depletion)
     return depletion

@@ -1,15 +1,15 @@
 """Solve (I − γ · diag(scale) · P) X = B for a Markov kernel P, and measure how well it was solved.
 
-The method is chosen from the matrix alone: each candidate of `wane.exact.methods` predicts its seconds, and the least
-are tried first. NumPy kernels and small ones are always solved by dense LU, narrow bands by banded LU.
+The choice of the method depends only on the matrix: each candidate of `wane.exact.methods` predicts its time, and the
+fastest is tried first. NumPy kernels and small ones are always solved by dense LU, narrow bands by banded LU.
 
-Where γ · scale is within 1e-5 of 1, small and dense chains are solved by elimination without subtractions, which loses
-no digits. The other methods lose them in proportion to ‖A⁻¹‖. That is then measured, and an answer whose error may
+If γ · scale is within 1e-5 of 1, small and dense chains are solved by elimination without subtractions, which loses no
+digits. The other methods lose digits in proportion to ‖A⁻¹‖. This norm is then measured, and an answer whose error may
 exceed 1e-7 is refused.
 
-A prediction can be wrong, so Krylov runs on a budget of iterations and a direct method takes over when that is spent.
-Large sparse factorisations are done in float32, which halves their memory, and refined to float64. Whatever was done,
-the residual is measured on the original system in float64.
+A prediction can be wrong, so Krylov has a budget of iterations, and a direct method takes over when it is spent. Large
+sparse factorisations are done in float32, which halves their memory, and refined to float64. With every method, the
+residual is measured on the original system in float64.
 """
 
 from dataclasses import replace
@@ -50,11 +50,11 @@ def solve(
 ) -> Solution:
     """Solve (I − discount · diag(scale) · kernel) x = rhs. `rhs` has one or two axes; None stands for the identity.
 
-    `leak` is what each row of the kernel lacks to sum to one, and `loss` is 1 − discount · scale. Pass them where they
-    are known more precisely than the other arguments tell. `residual` is the largest over the columns of
-    ‖b − A x‖∞ / ((1 + γ)‖x‖∞ + ‖b‖∞). For more than 64 columns that dense LU has solved it is an upper bound from
-    random signs instead (`wane.exact.system.probed_residual`). Raises InaccurateSolve if the residual exceeds 1e-10, if
-    A is singular, or if γ · scale is so near to 1 that rounding may cost more than 1e-7 of x.
+    `leak` is 1 minus the sum of each row of the kernel, and `loss` is 1 − discount · scale. Pass them if you know them
+    more precisely than the other arguments give them. The `residual` of the solution is the largest value of
+    ‖b − A x‖∞ / ((1 + γ)‖x‖∞ + ‖b‖∞) over the columns. If dense LU has solved more than 64 columns, it is an upper
+    bound from random signs instead (`wane.exact.system.probed_residual`). Raises InaccurateSolve if the residual
+    exceeds 1e-10, if A is singular, or if γ · scale is so near to 1 that the relative error of x may exceed 1e-7.
     """
     system = System(kernel, discount, scale, leak, loss)
     if system.largest_weight >= 1.0:
@@ -79,10 +79,10 @@ def solve(
 
 
 def _solve_and_bound(method: Method, system: System, rhs: Any) -> Solution:
-    """Return the solution. Raises InaccurateSolve if rounding may have spoilt it, which is looked at near γ = 1 only.
+    """Return the solution. Raises InaccurateSolve if rounding may have spoilt it, which is checked only near γ = 1.
 
-    Rounding is amplified by ‖A⁻¹‖∞, the largest entry of A⁻¹ 1. That is the sum of the columns if rhs is the identity;
-    otherwise ones are solved for beside the other columns.
+    Rounding is amplified by ‖A⁻¹‖∞, the largest entry of A⁻¹ 1. If rhs is the identity, A⁻¹ 1 is the sum of the columns
+    of the solution; otherwise it is solved for as one more column.
     """
     if isinstance(method, Elimination) or not system.is_near_one:
         return method.solve(system, rhs)
@@ -133,7 +133,7 @@ def _candidates(system: System, columns: int, method: str | Method) -> list[Meth
 
 
 def _candidates_near_one(system: System, columns: int) -> list[Method]:
-    """Return elimination for small and dense chains, the usual methods for others, and elimination if these fail."""
+    """Return elimination for small and dense chains; for others, the usual methods first and then elimination."""
     quick = system.size <= (SMALL if sp.issparse(system.kernel) else _QUICK)
     if not Elimination().applies(system, columns):
         return _usual_candidates(system, columns)
@@ -151,7 +151,7 @@ def _usual_candidates(system: System, columns: int) -> list[Method]:
 def _cheapest_first(system: System, columns: int) -> list[Method]:
     """Return the direct methods that apply, cheapest first, after Krylov if that is predicted to be cheaper still.
 
-    Sorting keeps the order of equals, so float32 factors come before float64 ones, which then take over if needed.
+    Sorting keeps the order of equal costs, so float32 factors are tried before float64 ones.
     """
     direct = [each for each in (SparseLU(single=True), SparseLU(), DenseLU()) if each.applies(system, columns)]
     direct.sort(key=lambda each: each.cost(system, columns))

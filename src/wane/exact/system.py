@@ -1,9 +1,9 @@
 """The linear system (I − γ · diag(scale) · P) X = B of a Markov kernel P, and how its error is measured.
 
-Near γ = 1 the matrix is nearly singular, and a small residual says little about the error of X. Two things then count.
-The excess of a row, 1 − Σⱼ γ · scale(i) · P(i, j), must be known to all its digits: it cannot be read off the rounded
-matrix, so callers pass what they know (`leak`, `loss`). And rounding is amplified by ‖A⁻¹‖, which for these matrices is
-the largest entry of A⁻¹ 1: the discounted number of steps before the chain is lost.
+Near γ = 1 the matrix is nearly singular, and a small residual says little about the error of X. Two things then matter.
+The excess of a row, 1 − Σⱼ γ · scale(i) · P(i, j), must be known to full accuracy. The rounded matrix does not contain
+it, so callers pass what they know (`leak`, `loss`). And rounding is amplified by ‖A⁻¹‖, which for these matrices is the
+largest entry of A⁻¹ 1: the discounted number of steps before the chain is lost.
 """
 
 import math
@@ -22,9 +22,9 @@ from wane.types import Kernel
 blas: Any = _blas  # SciPy makes its routines at import, so type checkers do not see them.
 
 ACCEPTED_ERROR = 1e-7
-"""How large the relative error of a solution may be that rounding alone can cause."""
+"""The largest accepted bound on the relative error that rounding causes in a solution."""
 ACCEPTED_ERROR_32 = 1e-5
-"""The same in 32 bits."""
+"""The largest accepted bound in 32 bits."""
 NEAR_ONE = 1e-5
 """If γ · scale is nearer to 1 than this, the rounding errors of a solution may matter and are bounded."""
 _ROUNDED = 1e-12  # A row sum this close to 1 is 1 up to rounding.
@@ -38,10 +38,10 @@ class InaccurateSolve(ArithmeticError):
 
 
 def check_cancellation(size: Any, result: Any) -> None:
-    """Raise InaccurateSolve where a result is the small difference of parts that add up to `size`.
+    """Raise InaccurateSolve if a result is the small difference of parts whose absolute values sum to `size`.
 
-    The parts are rounded in proportion to `size`. The error that this leaves may be at most 1e-7 of the result, and
-    1e-5 in 32 bits.
+    The parts are rounded in proportion to `size`. The resulting error may be at most 1e-7 of the result, or 1e-5 in 32
+    bits.
     """
     size, result = np.asarray(size), np.asarray(result)
     accepted = ACCEPTED_ERROR if result.dtype == np.float64 else ACCEPTED_ERROR_32
@@ -56,8 +56,8 @@ def check_cancellation(size: Any, result: Any) -> None:
 def product(matrix: Any, x: Float[np.ndarray, "inner columns"]) -> Float[np.ndarray, "rows columns"]:
     """Return matrix @ x.
 
-    Dense products use SciPy's BLAS, whose threads LAPACK has already woken. NumPy brings a BLAS of its own, whose
-    threads would compete with these.
+    Dense products use SciPy's BLAS, whose threads LAPACK has already woken. NumPy has another BLAS, whose threads would
+    compete with these.
     """
     return matrix @ x if sp.issparse(matrix) else blas.dgemm(1.0, matrix.T, x, trans_a=1)
 
@@ -71,7 +71,7 @@ def leaving(rows: Any, kept: Bool[np.ndarray, " states"]) -> Float[np.ndarray, "
 class System:
     """A = I − diag(weight) · P, where weight is γ · scale. A itself is formed only if a method asks for it.
 
-    `leak` is what the rows of P lack to sum to one, and `loss` is 1 − weight. What is not given is worked out.
+    `leak` is 1 minus the sum of each row of P, and `loss` is 1 − weight. They are computed if they are not given.
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class System:
 
     @cached_property
     def excess(self) -> Float[np.ndarray, " states"]:
-        """1 − Σⱼ weight(i) P(i, j) of each row. Its terms are added, so it has full accuracy where it is small."""
+        """1 − Σⱼ weight(i) P(i, j) of each row. Its terms are added, so it has full accuracy even if it is small."""
         leak = self._leak
         if leak is None:
             missing = 1.0 - np.ravel(product(self.kernel, np.ones((self.size, 1))))
@@ -156,8 +156,8 @@ def relative_residuals(
 ) -> Float[np.ndarray, " columns"]:
     """Return ‖error‖∞ / (‖A‖‖x‖∞ + ‖rhs‖∞) of each column. NaN counts as infinite.
 
-    A backward-stable method solves even a singular system to a small residual, but its x is then enormous: with `final`
-    such an x raises InaccurateSolve.
+    A backward-stable method solves even a singular system to a small residual, but x is then enormous: with `final`,
+    InaccurateSolve is raised for such an x.
     """
     if x.shape[1] == 1:  # Plain floats: NumPy's overhead would take as long as solving a small system.
         grown, given = system.norm * float(np.abs(x).max()), float(np.abs(rhs).max())

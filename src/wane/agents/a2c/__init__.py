@@ -1,7 +1,7 @@
 """Recurrent advantage actor–critic with a λF critic (the paper's section 5.2, figure 5.2 on the right).
 
-An LSTM has three heads: the policy, the value V and the λF φ_λ of one-hot states. The value's target knows that
-rewards wear off:
+An LSTM has three heads: the policy, the value V and the λF φ_λ of one-hot states. The value's target takes into account
+that rewards wear off:
 
     T_λ V(s_t) = r_t + γ (V(s_{t+1}) + (λ − 1) wᵀ(φ(s_t) ⊙ φ_λ(s_{t+1})))
 
@@ -12,13 +12,13 @@ Read the modules in this order:
 | `config` | the settings |
 | `equations` | one function for each equation, of one trajectory |
 | `networks` | the LSTM and its heads |
-| `acting` | what the agent sees; the greedy and the sampled policy |
+| `acting` | what the agent sees; the greedy policy and the policy that draws its actions |
 | `training` | sequences, targets, the loss, training |
 | `probing` | the error of the learned λF against the exact one |
 
-λ, the weight of the λF's loss, how much of the correction counts, whether the agent has a memory, and whether it is
-told what remains of the rewards, are numbers: all such agents are trained by one program. `Config(correction=0,
-feature_weight=0)` is plain A2C, `Config(correction=0)` has the λF as an auxiliary task only.
+λ, the weight of the λF's loss, the weight of the correction, whether the agent has a memory, and whether it sees what
+remains of the rewards are all numbers, so one program trains agents that differ in them. `Config(correction=0,
+feature_weight=0)` is plain A2C. In `Config(correction=0)` the λF is only an auxiliary task.
 
     >>> import jax
     >>> from wane.worlds import make

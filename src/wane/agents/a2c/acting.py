@@ -1,8 +1,8 @@
 """What the agent sees, and how it acts.
 
 The network takes one vector: the flat form of the world's own observation ("index+flat", "index+remaining+flat", …). So
-the agent is told what remains of the rewards if and only if the world's observation tells it. In training, a moment
-also records the state and what remains: the λF's target and the w of the correction are made of them.
+the agent sees what remains of the rewards if and only if the world's observation shows it. In training, a moment also
+records the state and what remains of the rewards: the λF's target and the w of the correction are computed from them.
 """
 
 import dataclasses
@@ -23,7 +23,7 @@ from wane.worlds.world import World
 
 
 class Moment(NamedTuple):
-    """What training records of a moment."""
+    """What training records at each moment."""
 
     x: Float[Array, "*batch inputs"]
     """What the network sees."""
@@ -36,7 +36,7 @@ class Acting(NamedTuple):
 
     params: Params
     memory: Scalar
-    """The agent's setting of that name."""
+    """The setting `memory` of the agent's `Config`."""
     lens: Float[Array, " inputs"]
     """What each input is multiplied by."""
 
@@ -49,7 +49,7 @@ def view(world: World, cell: Integer, facing: Integer, worth: Float[Array, " sit
 
 
 def watched(world: World) -> World:
-    """The world as training plays it: its observations are `Moment`s."""
+    """Returns the world in the form that training uses: its observations are `Moment`s."""
 
     def watch(cell: Integer, facing: Integer, worth: Float[Array, " sites"]) -> Moment:
         return Moment(view(world, cell, facing, worth), jnp.asarray(cell), jnp.asarray(world.rewards) * worth)
@@ -58,7 +58,7 @@ def watched(world: World) -> World:
 
 
 def n_inputs(world: World) -> int:
-    """How many numbers the network sees. Raises ValueError if they are a picture."""
+    """The number of inputs of the network. Raises ValueError if the world's observation is a picture."""
     if form_of(world.observation).name.split(":")[0] in PICTURES:
         raise ValueError(
             f"the observation {world.observation!r} is a picture, and a2c has no network for pictures: choose another, "
@@ -69,7 +69,7 @@ def n_inputs(world: World) -> int:
 
 
 def make_lens(world: World, config: Config) -> Float[Array, " inputs"]:
-    """1 for each input, and `config.shown` for what remains of the rewards, which comes last."""
+    """The factor of each input: `config.shown` for what remains of the rewards, which comes last, else 1."""
     size, last = n_inputs(world), world.n_sites if form_of(world.observation).remaining else 0
     return jnp.where(np.arange(size) < size - last, 1.0, jnp.asarray(config.shown, float))
 
@@ -80,7 +80,7 @@ def policy(params: Params, world: World, config: Config) -> Policy:
 
 
 def sampled_policy(params: Params, world: World, config: Config) -> Policy:
-    """The policy that is trained: it draws its actions. It acts in the world, and in the `watched` one too."""
+    """The policy that is trained: it draws its actions. It acts in the world and also in the `watched` world."""
     return _make_policy(partial(_act, _choose_at_random), params, world, config, uniforms(1))
 
 

@@ -1,21 +1,22 @@
 """The equations of the actor–critic with a λF critic, each as one function of one trajectory.
 
 A step t leads from s_t to s_{t+1} and pays r_t. γ_t is γ, or 0 if the step terminated the episode: a terminated episode
-has no future, a truncated one has (it is only not watched). `cut_t` is 1 where the next step of the trajectory does not
-follow: at both kinds of ends, and at the last step. There returns bootstrap.
+has no future, and a truncated one has a future that is not observed. `cut_t` is 1 if step t + 1 of the trajectory does
+not continue the episode: at both kinds of ends, and at the last step. There the returns are bootstrapped.
 
 The paper's target of the value is
 
     T_λ V(s_t) = r_t + γ (V(s_{t+1}) + (λ − 1) wᵀ(φ(s_t) ⊙ φ_λ(s_{t+1})))
 
-For one-hot φ the correction is the entry s_t of φ_λ(s_{t+1}), times what s_t pays. It is the definition of the λF,
+For one-hot φ the sum wᵀ(φ(s_t) ⊙ φ_λ(s_{t+1})) is the entry s_t of φ_λ(s_{t+1}), times what s_t pays. The target is the
+definition of the λF,
 
     φ_λ(s_t) = φ(s_t) ⊙ (1 + γλ φ_λ(s_{t+1})) + γ (1 − φ(s_t)) ⊙ φ_λ(s_{t+1}),
 
-times w, if r_t = wᵀφ(s_t) and if V(s) stands for wᵀφ_λ(s) **with the same w** on both sides. So V(s_{t+1}) in it is
-what s_{t+1} would be worth if the visit to s_t had worn nothing off, and the correction takes away what it did wear
-off. A critic that knows what remains, by its memory or because it is told, has taken that away already: then
-r_t + γ V_{t+1}(s_{t+1}) is exact without a correction (λ = 1), and a λ < 1 takes it away twice. Tests work out both.
+times w, if r_t = wᵀφ(s_t) and if V(s) stands for wᵀφ_λ(s) **with the same w** on both sides. So V(s_{t+1}) here is what
+s_{t+1} would be worth if the visit to s_t had not reduced any reward, and the correction subtracts what it did take
+away. A critic that knows what remains, from its memory or from its observation, has already subtracted that: then
+r_t + γ V_{t+1}(s_{t+1}) is exact without a correction (λ = 1), and a λ < 1 subtracts it twice. Tests work out both.
 """
 
 import jax
@@ -56,7 +57,7 @@ def feature_returns(
     cut: Steps,
     mixing: Scalar,
 ) -> Float[Array, "steps features"]:
-    """The λF's targets: its definition, with (1 − μ_t) φ_λ(s_{t+1}) + μ_t F_{t+1} in the place of φ_λ(s_{t+1}).
+    """The λF's targets F_t: its definition, with (1 − μ_t) φ_λ(s_{t+1}) + μ_t F_{t+1} in the place of φ_λ(s_{t+1}).
 
     With μ = 0 they look one step ahead.
     """
@@ -92,7 +93,7 @@ def squared_error(target: Float[Array, "..."], found: Float[Array, "..."]) -> Fl
 def finished_returns(
     paid: Steps, done: Float[Array, " steps"], earned: Scalar
 ) -> tuple[Float[Array, ""], Float[Array, ""]]:
-    """The returns of the episodes that end in a sequence, added up, and what the open episode has earned after it.
+    """The sum of the returns of all episodes that end in a sequence, and what the open episode has earned at its end.
 
     `paid` are discounted rewards, and `earned` is what the open episode had earned before the sequence.
     """

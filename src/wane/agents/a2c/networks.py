@@ -3,10 +3,10 @@
     gates = W_x x_t + W_h h_{t−1} + b
     c_t = σ(f + 1) c_{t−1} + σ(i) tanh(g),        h_t = σ(o) tanh(c_t)
 
-The memory (h, c) is multiplied by `keep_t` before it is used: 0 at the first step of an episode, else 1 (or what the
-agent's `memory` is). When a sequence is unrolled, W_x x_t of all steps is one product, and so is the gradient of W_h.
-JAX would add that gradient up step by step, which moves the whole matrix at every step. `unroll` therefore has a
-derivative of its own, which a test compares with JAX's.
+The memory (h, c) is multiplied by `keep_t` before it is used: by 0 at the first step of an episode, else by the agent's
+setting `memory` (1 by default). When a sequence is unrolled, W_x x_t of all steps is one product, and so is the
+gradient of W_h. JAX would sum that gradient step by step, which moves the whole matrix at every step. `unroll`
+therefore defines its own derivative, which a test compares with JAX's.
 """
 
 from typing import Any, NamedTuple
@@ -49,7 +49,7 @@ class Params(NamedTuple):
 
 
 class Output(NamedTuple):
-    """What the heads say."""
+    """The outputs of the three heads."""
 
     logits: Float[Array, "*batch actions"]
     value: Float[Array, "*batch"]
@@ -72,7 +72,7 @@ def empty_memory(params: Params) -> Memory:
 
 
 def scale_memory(memory: Memory, keep: Scalar | Float[Array, "*batch"]) -> Memory:
-    """The memory times `keep`, which has an entry for each entry of the batch, or is one number."""
+    """The memory times `keep`, which is one number, or has one number for each entry of the batch."""
     keep = jnp.asarray(keep)[..., None]
     return Memory(keep * memory.h, keep * memory.c)
 
@@ -90,7 +90,7 @@ def see(params: Params, x: Float[Array, "*batch inputs"], memory: Memory, keep: 
 
 
 def heads(params: Params, h: Float[Array, "*batch hidden"]) -> Output:
-    """What all heads say."""
+    """The outputs of all heads."""
     return Output(params.actor(h), params.critic(h)[..., 0], params.features(h))
 
 
@@ -116,7 +116,7 @@ def unroll(
 ) -> Memory:
     """The memory after each step of some sequences (steps, batch, hidden), given W_x x + b of all steps.
 
-    Its derivative takes `keep` for a constant.
+    Its derivative treats `keep` as a constant.
     """
     return _scan(recurrent, gates_x, keep, memory)
 
@@ -128,7 +128,7 @@ def _unroll_forward(recurrent: Array, gates_x: Array, keep: Array, memory: Memor
 
 def _unroll_backward(kept: tuple[Any, ...], slope: Memory) -> tuple[Array, Array, Array, Memory]:
     pull, h, keep, h_begin = kept
-    # W_x x + b is added to W_h h, so its slope is that of all gates.
+    # W_x x + b is added to W_h h, so its gradient is the gradient of the gates.
     gates_slope, memory_slope = pull(slope)
     h_before = keep[..., None] * jnp.concatenate([h_begin[None], h[:-1]])
     recurrent_slope = jnp.einsum("tbh,tbg->hg", h_before, gates_slope)

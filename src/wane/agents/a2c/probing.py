@@ -1,11 +1,11 @@
 """How far the learned λF is from the exact one.
 
-A policy with memory has no λF that is a function of the state. Frozen at its empty memory, the network is a function of
-the state: it has a Markov policy π₀(·|s), and a φ_λ(s) that it gives for it. The exact λF of π₀ is known
-(`wane.lambda_representation`), and the error is taken over the states that sampled episodes visit, each as often as it
-is visited. For an agent without memory (`Config(memory=0)`) that sees nothing but its state, π₀ is how it acts, and
-the error is that of its critic. For any other agent, π₀ is not how it acts later in an episode, and the network was
-trained with an empty memory in first moments only: then the number says how much of the λF is known without memory.
+A policy with memory has no λF that is a function of the state. With an empty memory, the network is a function of the
+state: it gives a Markov policy π₀(·|s) and a φ_λ(s). The exact λF of π₀ is known (`wane.lambda_representation`). The
+error is averaged over the states that sampled episodes visit, weighted by how often they are visited. An agent without
+memory (`Config(memory=0)`) that sees nothing but its state acts by π₀, and the error is the error of its λF. Any other
+agent does not act by π₀ later in an episode, and its network was trained with an empty memory only at the first moments
+of episodes: then the error says how much of the λF is known without memory.
 """
 
 from typing import NamedTuple
@@ -31,11 +31,11 @@ class Frozen(NamedTuple):
     chances: Float[Array, "states actions"]
     """π₀"""
     features: Float[Array, "states states"]
-    """φ_λ: the feature s' of the state s. The features of walls are left out."""
+    """φ_λ(s, s'): the feature of s' in the state s. The features of walls are left out."""
 
 
 def freeze(params: Params, world: World, config: Config) -> Frozen:
-    """Reads the network with an empty memory. Raises ValueError if it has no feature for every state."""
+    """Evaluates the network with an empty memory. Raises ValueError if the network lacks a feature for some state."""
     if config.features == "sites":
         raise ValueError('only a λF with a feature for each state is compared: train with features="states" or "cells"')
     lens, memory = make_lens(world, config), empty_memory(params)
@@ -52,7 +52,7 @@ def freeze(params: Params, world: World, config: Config) -> Frozen:
 def exact_features(
     chances: Float[Array, "states actions"], world: World, config: Config
 ) -> Float[Array, "states states"]:
-    """The exact φ_λ of a policy for one-hot φ, which is Φ_λ; in the timing of the agent."""
+    """The exact φ_λ of a policy for one-hot φ, which is Φ_λ. The setting `arrival` says which state a step counts."""
     transitions = np.stack([world.mdp.action(i).toarray() for i in range(world.n_actions)], 1)
     kernel = MDP(jnp.asarray(transitions, chances.dtype)).under(chances)
     with jax.default_matmul_precision("highest"):  # a GPU would round factors to ten bits
@@ -61,14 +61,14 @@ def exact_features(
 
 
 def visits(key: jax.Array, params: Params, world: World, config: Config) -> Float[Array, " states"]:
-    """How often sampled episodes visit each state, as shares."""
+    """The share of all moments of sampled episodes that each state has."""
     policy = sampled_policy(params, world, config)
     cells = jax.vmap(lambda key: play(key, world, policy)[1].cells)(jax.random.split(key, config.evaluation_episodes))
     return jax.nn.one_hot(cells, world.n_states).mean((0, 1))
 
 
 def feature_error(key: jax.Array, params: Params, world: World, config: Config) -> Float[Array, ""]:
-    """The root mean square error of the learned φ_λ over visited states, relative to the size of the exact one."""
+    """The root mean square error of the learned φ_λ over visited states, relative to that of the exact φ_λ."""
     frozen = freeze(params, world, config)
     truth, share = exact_features(frozen.chances, world, config), visits(key, params, world, config)[:, None]
     return jnp.sqrt(jnp.sum(share * (frozen.features - truth) ** 2) / jnp.sum(share * truth**2))

@@ -1,10 +1,10 @@
-"""Training: sequences are played with the present network, and each batch of them serves one gradient step.
+"""Training: the present network plays sequences, and each batch of them is used for one gradient step.
 
     loss = policy loss + (G_t − V(s_t))² − entropy weight · entropy + feature weight · |F_t − φ_λ(s_t)|² / D
 
-G_t are the value's targets, F_t the λF's, both constants. All that follows a step is evaluated by one more look of the
-network: V(s_{t+1}) and φ_λ(s_{t+1}) are what it says after the observation that the step led to, with the memory of the
-same episode. So a truncated episode is bootstrapped from its own last observation, not from the first one of the next.
+G_t are the value's targets and F_t the λF's targets; both are constants. After each step the network is applied once
+more, to the observation that the step led to, with the memory of the same episode: this gives V(s_{t+1}) and
+φ_λ(s_{t+1}). So a truncated episode is bootstrapped from its own last observation, not from the first one of the next.
 """
 
 from collections.abc import Callable
@@ -30,18 +30,18 @@ APART = 2**32 - 1
 
 
 class State(NamedTuple):
-    """All that learning goes on from. Acting needs the `params` alone."""
+    """Everything that is needed to continue learning. Acting needs only the `params`."""
 
     params: Params
     optimiser: Tree
     position: Position
-    """Where each environment stands."""
+    """The present position of the roll-out in each environment."""
     earned: Float[Array, " environments"]
     """What the open episode of each environment has earned so far, discounted."""
 
 
 class Batch(NamedTuple):
-    """Sequences that were played with the present network: steps along the first axis, environments along the second.
+    """Sequences that the present network played: steps along the first axis, environments along the second.
 
     The observations are `Moment`s.
     """
@@ -61,22 +61,22 @@ class Terms(NamedTuple):
 
 
 class Info(NamedTuple):
-    """What training tells about each epoch."""
+    """Measurements of each epoch of training."""
 
     terms: Terms
     """Means over the epoch."""
     returns: Float[Array, " epochs"]
-    """The mean discounted return of the episodes that ended in the epoch, as they were learned from; NaN for none."""
+    """The mean discounted return of the training episodes that ended in the epoch; NaN if none ended."""
     greedy: Float[Array, " epochs"]
     """The mean return of greedy episodes after the epoch, from which nothing is learned."""
     sampled: Float[Array, " epochs"]
     """The mean return of episodes with drawn actions after the epoch, from which nothing is learned."""
     watched: Any = None
-    """What `watch` made of the state."""
+    """What `watch` returned after each epoch."""
 
 
 def feature_numbers(world: World, config: Config) -> tuple[Int[np.ndarray, " states"], int]:
-    """The number of each state's own feature, −1 for none, and how many features there are."""
+    """The index of the feature of each state (−1 if the state has none), and the number of features."""
     if config.features == "states":
         return np.arange(world.n_states), world.n_states
     if config.features == "sites":
@@ -86,7 +86,7 @@ def feature_numbers(world: World, config: Config) -> tuple[Int[np.ndarray, " sta
 
 
 def init(key: jax.Array, world: World, config: Config) -> State:
-    """A random network, and the beginning of an episode in every environment. It takes the key of `train`."""
+    """Returns a random network, and a fresh episode in every environment. `key` is the key that `train` takes."""
     network_key, play_key = jax.random.split(jax.random.fold_in(key, APART))
     sizes = n_inputs(world), config.hidden, world.n_actions, feature_numbers(world, config)[1]
     params: Any = make_network(network_key, *sizes)
@@ -97,7 +97,7 @@ def init(key: jax.Array, world: World, config: Config) -> State:
 
 
 def collect(key: jax.Array, state: State, world: World, config: Config) -> tuple[Position, Batch]:
-    """Plays one sequence in every environment. Returns where they stand then, and the sequences."""
+    """Plays one sequence in every environment. Returns the new positions of the environments, and the sequences."""
     explore, env = sampled_policy(state.params, world, config), watched(world)
 
     def one(key: Array, position: Position) -> tuple[Position, Transition]:
@@ -110,12 +110,12 @@ def collect(key: jax.Array, state: State, world: World, config: Config) -> tuple
 
 
 def ended(steps: Transition) -> Bool[Array, "steps environments"]:
-    """Whether each step ended its episode, by either kind of end."""
+    """Whether each step ended its episode, by termination or by truncation."""
     return jnp.logical_or(steps.terminated, steps.truncated)
 
 
 def outputs(params: Params, data: Batch, world: World, config: Config) -> tuple[Output, Output]:
-    """What the network says at each step, and after the observation that the step led to. The latter is constant."""
+    """The network's outputs at each step, and after the observation that the step led to. The latter are constants."""
     steps, lens, done = data.steps, make_lens(world, config), ended(data.steps)
     fresh = jnp.concatenate([jnp.zeros_like(done[:1]), done[:-1]])
     keep = jnp.where(fresh, 0.0, jnp.asarray(config.memory, float)).astype(params.lstm.recurrent.dtype)
@@ -127,14 +127,14 @@ def outputs(params: Params, data: Batch, world: World, config: Config) -> tuple[
 
 
 class Targets(NamedTuple):
-    """What the heads are trained towards."""
+    """The targets of the value and of the λF."""
 
     value: Float[Array, "steps environments"]
     features: Float[Array, "steps environments features"]
 
 
 def targets(after: Output, data: Batch, world: World, config: Config) -> Targets:
-    """G_t and F_t, from what the network says after each step."""
+    """G_t and F_t, from the network's outputs after each step."""
     steps, (numbers, size) = data.steps, feature_numbers(world, config)
     own = jax.nn.one_hot(numbers, size, dtype=after.features.dtype)  # the feature of each state
     departing, arriving = own[steps.observation.cell], own[steps.next_observation.cell]
@@ -167,7 +167,7 @@ def loss(params: Params, data: Batch, world: World, config: Config) -> tuple[Flo
 
 
 def update(state: State, data: Batch, world: World, config: Config, key: None = None) -> tuple[State, Terms]:
-    """One gradient step on sequences that were played with the present network. Returns the parts of the loss."""
+    """Takes one gradient step on sequences of the present network. Returns the new state and the parts of the loss."""
     params: Any = state.params  # Optax's own type of trees does not know Equinox modules
     slope, terms = jax.grad(loss, has_aux=True)(params, data, world, config)
     change, optimiser = optax.adam(config.learning_rate).update(slope, state.optimiser, params)
@@ -175,9 +175,9 @@ def update(state: State, data: Batch, world: World, config: Config, key: None = 
 
 
 def play_and_learn(key: jax.Array, state: State, world: World, config: Config) -> tuple[State, Any]:
-    """One sequence of every environment, and the gradient step on them. Returns also what episodes that ended earned.
+    """Plays one sequence in every environment, and takes one gradient step on them.
 
-    That is (parts of the loss, returns added up, number of episodes).
+    Returns the state and (parts of the loss, sum of the returns of episodes that ended, number of these episodes).
     """
     time = state.position.state.time
     position, data = collect(key, state, world, config)
@@ -201,7 +201,7 @@ def _discounts(
 
 
 def epoch(key: jax.Array, state: State, world: World, config: Config) -> tuple[State, Info]:
-    """One epoch, and the evaluation after it."""
+    """Runs one epoch and the evaluation after it."""
     learn_key, *test_keys = jax.random.split(key, 3)
 
     def turn(state: State, key: Array) -> tuple[State, Any]:
@@ -218,7 +218,7 @@ def epoch(key: jax.Array, state: State, world: World, config: Config) -> tuple[S
 
 
 def evaluate(key: jax.Array, policy: Policy, world: World, episodes: int) -> Float[Array, ""]:
-    """The mean discounted return of so many episodes."""
+    """The mean discounted return of `episodes` episodes."""
     return jax.vmap(lambda key: play(key, world, policy)[1].value)(jax.random.split(key, episodes)).mean()
 
 

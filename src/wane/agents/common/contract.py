@@ -4,20 +4,20 @@ An agent is a module of `wane.agents` with
 
 | name | what it is |
 | --- | --- |
-| `Config` | a frozen dataclass: the only place where its settings stand |
-| `State` | a NamedTuple of arrays: all that learning goes on from |
-| `init(key, world, config)` | the first `State` |
-| `update(state, data, world, config, key)` | learns from one transition or one batch: (new state, what it tells) |
-| `train(key, world, config, state=None, first=0, …)` | the whole of training, a pure function: (state, what it tells) |
+| `Config` | a frozen dataclass with all settings of the agent |
+| `State` | a NamedTuple of arrays: everything that is needed to continue learning |
+| `init(key, world, config)` | returns the first `State` |
+| `update(state, data, world, config, key)` | learns from one transition or batch: (new state, measurements) |
+| `train(key, world, config, state=None, first=0, …)` | the whole training, a pure function: (state, measurements) |
 | `policy(params, world, config)` | the greedy `Policy`, which any roll-out can play |
 
 `params` is the part of the `State` that acting needs: the field of that name where there is one, else the whole
 `State`. It is what `Trained(agent, world, config, params).save(folder)` writes.
 
-Training can be divided: part p of it uses keys that depend on the key and on the numbers of its episodes or epochs
-alone, and `state` and `first` say where it goes on. `jit` and `vmap` go through `train`, so seeds and λ are batched.
+Training can be divided into chunks: the keys of a chunk depend only on the key and on the numbers of its episodes or
+epochs, and `state` and `first` say where it continues. `train` can be jitted and vmapped, so seeds and λ are batched.
 
-Who does not have all of it, and why: `gpi`, `lambda_operator` and `planner` solve instead of learning, so they have no
+Some agents deviate from the contract: `gpi`, `lambda_operator` and `planner` solve instead of learning, so they have no
 `update`. `policy_iteration` learns from no data, so its `update` takes None. It solves with SciPy, as `gpi` and
 `planner` do, so these three cannot be jitted. `sac` drives a simulator on the host: its `world` is a
 `wane.worlds.control.Task`, its `train` cannot be jitted either, and a `Fleet` trains many agents as one program.
@@ -26,7 +26,7 @@ Who does not have all of it, and why: `gpi`, `lambda_operator` and `planner` sol
 from types import ModuleType
 
 NAMES = ("Config", "State", "init", "train", "policy")
-"""What every agent has."""
+"""The names that every agent has."""
 PLANNERS = ("gpi", "lambda_operator", "planner")
 """Agents that solve instead of learning: they have no `update`."""
 

@@ -3,8 +3,8 @@
     bytes / 255 → convolutions (3 × 3, then ReLU) → flat → LayerNorm → tanh → fully connected layers (ReLU between)
 
 Pictures have their channels last. A convolution is written as a product of its 9 shifted pictures with the weights, so
-`vmap` over many networks stays a batched product. Twelve networks that see the same pictures take 0.33 ms a step each
-on an H200. XLA's convolution takes 0.59 ms for one network after the other, and 1.1 ms each for three networks at once.
+`vmap` over many networks gives a batched product. Twelve networks that see the same pictures take 0.33 ms a step each
+on an H200. XLA's convolution takes 0.59 ms each for networks one after the other, and 1.1 ms each for three at once.
 """
 
 from collections.abc import Sequence
@@ -38,7 +38,7 @@ class Convolution(eqx.Module):
 
 
 class ConvolutionalNetwork(eqx.Module):
-    """Stacked greyscale pictures (…, height, width, frames) of bytes to numbers."""
+    """A network from stacked greyscale pictures (…, height, width, frames) of bytes to a vector of outputs."""
 
     convolutions: tuple[Convolution, ...]
     scale: Float[Array, "*runs flat"]
@@ -64,7 +64,7 @@ class ConvolutionalNetwork(eqx.Module):
 
 
 def output_size(size: int, stride: int) -> int:
-    """The height or width of what a convolution returns."""
+    """The height or width of a convolution's output."""
     return (size - WIDTH) // stride + 1
 
 

@@ -25,7 +25,7 @@ class Played(NamedTuple):
 
 
 def drive(key: jax.Array, task: Task, policy: Policy, episodes: int, discount: float) -> Played:
-    """Plays so many episodes at the same time, one in each copy of the task."""
+    """Plays `episodes` episodes at the same time, one in each copy of the task."""
     start_key, policy_key = jax.random.split(key)
     batch = task.batch(np.asarray(jax.random.bits(start_key, (episodes,))).tolist())
     keys = jax.random.split(policy_key, episodes)
@@ -39,7 +39,7 @@ def drive(key: jax.Array, task: Task, policy: Policy, episodes: int, discount: f
         outcome = batch.step(np.asarray(action))
         rewards.append(outcome.reward * live[-1])
         actions.append(np.asarray(action))
-        # What follows the end is not shown: the copy is in its next episode then.
+        # After the end the state is repeated, because the copy of the task is already in its next episode.
         states.append(np.where(live[-1][:, None] > 0, batch.states, states[-1]))
         live.append(live[-1] * ~outcome.ended)
     paid = np.stack(rewards, 1)

@@ -1,8 +1,8 @@
 """Networks that several agents use, as Equinox modules whose leaves are all arrays.
 
-`eqx.nn.MLP` keeps its activation function as a leaf, which `jax.jit`, `jax.vmap` and a file of arrays refuse. This one
-has a fixed activation, so a network is a plain tree of arrays: it can be batched over seeds and saved by name. Layers
-take any number of axes before the last one. A batch is then one matrix product in the order in which the arrays lie;
+`eqx.nn.MLP` keeps its activation function as a leaf, which `jax.jit`, `jax.vmap` and a file of arrays refuse. This
+`MLP` has a fixed activation, so a network is a plain tree of arrays: it can be batched over seeds and saved by name.
+Layers take any number of axes before the last one, so a batch is one matrix product that needs no transposition.
 `eqx.nn.Linear` under `vmap` transposes, which takes 7 % of the time of λO-FB on a GPU.
 """
 
@@ -37,7 +37,7 @@ class MLP(eqx.Module):
 
 
 def make_linear(key: jax.Array, n_in: int, n_out: int) -> Linear:
-    """A random layer: weights and biases are uniform in ±1/√(its inputs)."""
+    """A random layer: weights and biases are uniform in ±1/√(number of inputs)."""
     draws = jax.random.uniform(key, (n_in + 1, n_out), minval=-1, maxval=1)
     return Linear(draws[:-1] / np.sqrt(n_in), draws[-1] / np.sqrt(n_in))
 

@@ -1,12 +1,12 @@
 """What a policy is, and the rules by which agents choose actions.
 
 A policy acts by `act(params, carry, observation, key) → (action, carry, extras)`: `params` is what was learned, `carry`
-is what the policy remembers from step to step (None if it remembers nothing), `extras` is whatever else it wants to
-have recorded. `wane.agents.common.rollout` plays any policy in any environment.
+is what the policy remembers from step to step (None if it remembers nothing), and `extras` is anything else that the
+roll-out should record. `wane.agents.common.rollout` plays any policy in any environment.
 
-What `act` receives as its `key` comes from `draw(key, steps)`, which draws for many steps at once: random keys by
-default. Agents with tables take uniform numbers instead (`uniforms`): drawing them inside of every step would take
-longer than all the rest of the step.
+The `key` that `act` receives comes from `draw(key, steps)`, which draws for many steps at once: random keys by default.
+Agents with tables take uniform numbers instead (`uniforms`), because drawing from a key inside every step would take
+longer than the rest of the step.
 """
 
 from collections.abc import Callable
@@ -21,7 +21,7 @@ from jaxtyping import Array, Float, Int
 from wane.types import AnyArray, Scalar, Tree
 
 TIE = 1e-5
-"""Actions within this fraction of the best value count as equally good. It is coarser than single precision rounds."""
+"""Actions within this fraction of the best value count as equally good. It exceeds the rounding of single precision."""
 
 Act = Callable[[Any, Any, Any, Any], tuple[Any, Any, Any]]
 """(params, carry, observation, key) → (action, carry, extras)"""
@@ -49,7 +49,7 @@ def no_draws(key: jax.Array, steps: int) -> None:
 
 
 def uniforms(count: int) -> Callable[[jax.Array, int], Float[Array, "steps count"]]:
-    """A `draw` that gives `act` so many uniform numbers at each step."""
+    """Returns a `draw` that gives `act` `count` uniform numbers at each step."""
     return partial(_draw_uniforms, count)
 
 
@@ -76,10 +76,10 @@ def epsilon_greedy(q: Float[AnyArray, " actions"], draws: Float[AnyArray, " two"
 def compose(
     q: Float[AnyArray, "policies actions"], own_actions: Int[AnyArray, " policies"] | None = None
 ) -> Int[Array, ""]:
-    """GPI: the action whose best policy is best, argmax_a max_π Q^π(s, a).
+    """GPI: the action with the highest value under any of the policies, argmax_a max_π Q^π(s, a).
 
-    With the policies' own actions π(s) it is the action of the best policy, argmax_π Q^π(s, π(s)): this needs no values
-    of actions that no policy takes.
+    If `own_actions` gives the policies' actions π(s), it is the action of the best policy, argmax_π Q^π(s, π(s)): this
+    needs no values of actions that no policy takes.
     """
     if own_actions is None:
         return first_best(q.max(0))
@@ -88,14 +88,14 @@ def compose(
 
 
 def sample_action(cumulative: Float[AnyArray, " actions"], draw: Scalar) -> Int[Array, ""]:
-    """An action drawn by its cumulated probabilities and one uniform number."""
+    """Draws an action, given the cumulative probabilities of all actions and one uniform number."""
     return jnp.sum(draw >= cumulative[:-1]).astype(jnp.int32)
 
 
 def dot(phi: Float[AnyArray, "*rows sites"], rewards: Float[AnyArray, " sites"]) -> Float[AnyArray, "*rows"]:
     """Φ r over the last axis.
 
-    It is written as a product and a sum because XLA fuses those with what follows, which it does not do with the
-    batched `dot`.
+    It is written as a product and a sum because XLA fuses these with the operations that follow, and does not do so
+    with a batched `dot`.
     """
     return (phi * rewards).sum(-1)

@@ -26,7 +26,7 @@ class Replay(NamedTuple):
 
 
 def empty(example: Tree, size: int) -> Replay:
-    """An empty ring for so many items that look like `example`."""
+    """Returns an empty ring for `size` items that have the shapes and types of `example`."""
 
     def make(leaf):
         leaf = jnp.asarray(leaf)
@@ -36,9 +36,9 @@ def empty(example: Tree, size: int) -> Replay:
 
 
 def add(replay: Replay, items: Tree) -> Replay:
-    """The ring with new items. They may have any number of axes before those of one item.
+    """Returns the ring with new items, whose arrays may have any number of axes before those of one item.
 
-    Raises ValueError if there are more of them than the ring can hold.
+    Raises ValueError if there are more new items than the ring can hold.
     """
     size = len(jax.tree_util.tree_leaves(replay.items)[0])
     flat = jax.tree_util.tree_map(lambda new, old: new.reshape(-1, *old.shape[1:]), items, replay.items)
@@ -54,7 +54,7 @@ def add(replay: Replay, items: Tree) -> Replay:
 
 
 def sample(replay: Replay, draws: Float[Array, "*batch"]) -> Tree:
-    """Items for uniform numbers in [0, 1), drawn with replacement from those that are there."""
+    """Draws items with replacement from those in the ring. `draws` are uniform numbers in [0, 1), one for each item."""
     size = len(jax.tree_util.tree_leaves(replay.items)[0])
     filled = jnp.minimum(replay.added, size)
     index = jnp.minimum((draws * filled).astype(jnp.int32), filled - 1)

@@ -6,15 +6,15 @@ An environment is anything with
     step(key, state, action) → (observation, state, reward, terminated, truncated, info)
 
 such as a `World` with any observation. A policy is a `wane.agents.common.policy.Policy`. `rollout` takes a number of
-steps and either starts a fresh episode whenever one ends (`reset=True`, how networks collect data), or stays where the
-episode ended (`reset=False`): from then on rewards are 0 and `live` is 0. A learner that multiplies its step by `live`
-pays one product for that; choosing between two whole tables at every step would cost more than all the rest.
+steps and either starts a fresh episode whenever one ends (`reset=True`, the way networks collect data), or stays where
+the episode ended (`reset=False`): from then on rewards are 0 and `live` is 0. A learner multiplies its step by `live`,
+which costs one product; choosing between two whole tables at every step would cost more than the rest of the step.
 
-An agent that learns at every step gives `learn(params, transition, key) → params`. The policy acts with the parameters
-of the moment, and `key` is what the policy received at the same step.
+An agent that learns at every step gives `learn(params, transition, key) → params`. The policy acts with the present
+parameters, and `key` is what the policy received at the same step.
 
-`play` is one episode in a `World`. Returns are the world's: Σ_{t ≥ 1} γᵗ rₜ where it pays on arrival, Σ_{t ≥ 0} γᵗ rₜ
-where it pays on departure.
+`play` plays one episode in a `World`. Returns follow the world's timing: Σ_{t ≥ 1} γᵗ rₜ if it pays on arrival,
+Σ_{t ≥ 0} γᵗ rₜ if it pays on departure.
 """
 
 import dataclasses
@@ -35,7 +35,7 @@ from wane.worlds.world import World
 
 @runtime_checkable
 class Environment(Protocol):
-    """What a roll-out needs: two pure functions."""
+    """The two pure functions that a roll-out needs."""
 
     def reset(self, key: jax.Array) -> tuple[Any, Any]: ...
 
@@ -49,7 +49,7 @@ class Transition(NamedTuple):
     action: Tree
     reward: Tree
     next_observation: Tree
-    """The observation after the step, in the same episode: never that of a fresh one."""
+    """The observation after the step, in the same episode: never the first observation of the next episode."""
     terminated: Tree
     """Whether the episode is over: nothing more can be earned."""
     truncated: Tree
@@ -57,11 +57,11 @@ class Transition(NamedTuple):
     live: Tree
     """1.0, or 0.0 if the episode was over before this step."""
     extras: Tree = None
-    """What the policy wants to have recorded."""
+    """What the policy gave the roll-out to record."""
 
 
 class Position(NamedTuple):
-    """Where a roll-out stands. Another roll-out can go on from here."""
+    """The point that a roll-out has reached. Another roll-out can continue from here."""
 
     observation: Tree
     state: Tree
@@ -75,25 +75,25 @@ class Rollout(NamedTuple):
     """What a roll-out returns."""
 
     params: Tree
-    """The policy's parameters after the last step: changed only if it learned."""
+    """The policy's parameters after the last step. They change only if the agent learns."""
     position: Position
     transitions: Transition
     """Arrays with the steps along the first axis."""
     recorded: Tree
-    """What `record` made of the environment's state after each step (and after the reset, where there was one)."""
+    """What `record` returned for the environment's state after each step (and after the reset, if there was one)."""
 
 
 def steps_per_turn() -> int:
-    """How many steps of an episode one turn of a compiled loop takes (the `unroll` of `jax.lax.scan`).
+    """The number of steps in one iteration of a compiled loop (the `unroll` of `jax.lax.scan`).
 
-    On a GPU every turn has a cost of its own: with eight steps in each, a recurrent agent learns 2.4 times as fast on
-    an H200. On a CPU longer turns only take longer to compile.
+    On a GPU every iteration has a fixed cost: with eight steps in each, a recurrent agent learns 2.4 times as fast on
+    an H200. On a CPU longer iterations only take longer to compile.
     """
     return 8 if jax.default_backend() == "gpu" else 1
 
 
 def begin(key: jax.Array, environment: Environment, policy: Policy) -> Position:
-    """The beginning of a fresh episode."""
+    """Returns the position at the beginning of a fresh episode."""
     return Position(*environment.reset(key), policy.carry, jnp.ones(()))
 
 
@@ -108,7 +108,7 @@ def rollout(
     learn: Callable[[Any, Transition, Any], Any] | None = None,
     record: Callable[[Any], Any] | None = None,
 ) -> Rollout:
-    """Takes so many steps, from a `position` or from a fresh episode.
+    """Takes `steps` steps, from a `position` or from a fresh episode.
 
     It is a pure function: `vmap` it over keys and positions for a batch of environments.
     """
@@ -139,7 +139,7 @@ Outcome = tuple[Any, Any, Any, Any]
 def _advance(
     environment: Environment, key: Any, at: Position, action: Tree, policy: Policy
 ) -> tuple[Position, Outcome]:
-    """One step of the environment, which stays where its episode ended."""
+    """Takes one step of the environment, which stays where it is once its episode has ended."""
     observation, state, reward, terminated, truncated, _ = environment.step(key, at.state, action)
     outcome = reward * at.live, observation, terminated, truncated
     if not getattr(environment, "ends_early", True):
@@ -152,7 +152,7 @@ def _advance(
 def _advance_and_reset(
     environment: Environment, key: Any, at: Position, action: Tree, policy: Policy
 ) -> tuple[Position, Outcome]:
-    """One step of the environment, which goes on with a fresh episode where one ended."""
+    """Takes one step of the environment, which begins a fresh episode if the step ended one."""
     observation, state, reward, terminated, truncated, info = auto_step(environment, key, at.state, action)
     carry = _choose(terminated | truncated, policy.carry, at.carry)
     outcome = reward, info["final_observation"], terminated, truncated
@@ -160,14 +160,14 @@ def _advance_and_reset(
 
 
 def _is_certain(environment: Any, reset: bool) -> bool:
-    """Whether the environment draws nothing while it goes on: then it needs no keys."""
+    """Whether the steps of the environment draw nothing at random: then they need no keys."""
     return isinstance(environment, World) and environment.slip == 0 and not reset
 
 
 def auto_step(environment: Any, key: jax.Array, state: Tree, action: Tree):
-    """`step`, and a fresh episode if that ended this one. `info["final_observation"]` is what the step led to.
+    """Takes a step, then begins a fresh episode if the step ended one. `info["final_observation"]` precedes the reset.
 
-    A `World` does it itself, and takes its random numbers (`draw_numbers`) in the place of a key.
+    A `World` has its own function for this, which takes random numbers (`draw_numbers`) in the place of a key.
     """
     if isinstance(environment, World):
         return environment.auto_step_drawn(key, state, action)
@@ -206,10 +206,10 @@ def play(
     start: Integer | tuple[int, int] | str | None = None,
     learn: Callable[[Any, Transition, Any], Any] | None = None,
 ) -> tuple[Any, Episode]:
-    """Plays one episode, from a given place or from a start of the world's.
+    """Plays one episode, from a given place or from one of the world's starts.
 
-    Returns the policy's parameters after it (they change only if the agent learns) and the episode. The policy sees the
-    observation that it asks for.
+    Returns the policy's parameters after the episode (they change only if the agent learns) and the episode. The policy
+    sees the observation that it asks for. Raises ValueError if the world has no horizon.
     """
     if world.horizon is None:
         raise ValueError("an episode needs an end: give the world a horizon, dataclasses.replace(world, horizon=…)")
@@ -247,14 +247,14 @@ def observed(world: World, policy: Policy) -> World:
 
 
 class Returns(NamedTuple):
-    """What episodes of training earned."""
+    """The returns of training and of evaluations."""
 
     returns: Float[Array, " episodes"]
-    """The discounted return of every episode, as it was learned from."""
+    """The discounted return of every training episode."""
     evaluated_after: Int[Array, " evaluations"]
-    """How many episodes had been learned from before each evaluation."""
+    """The number of training episodes before each evaluation."""
     greedy: Float[Array, " evaluations"]
-    """The discounted return of each evaluation: of a greedy episode, from which nothing is learned."""
+    """The discounted return of each evaluation, which is a greedy episode from which nothing is learned."""
 
 
 def train_episodes(
@@ -266,18 +266,18 @@ def train_episodes(
     learn: Callable[[jax.Array, Any], tuple[Any, Episode]],
     evaluate: Callable[[jax.Array, Any], Episode],
 ) -> tuple[Any, Returns]:
-    """Plays episodes from number `first` on: `learn(key, state)` each, `evaluate(key, state)` after some of them.
+    """Calls `learn(key, state)` for episodes `first`, `first` + 1, …, and `evaluate` after each `evaluate_every`-th.
 
-    Episode e uses fold_in(key, e), so training in chunks gives the same result as training in one call. While JAX
-    traces `first`, it is not known how many evaluations fall into a chunk that `evaluate_every` does not divide. There
-    is room for the most that can be then, and a last `greedy` that was not due is NaN.
+    Episode e uses fold_in(key, e), so training in chunks gives the same result as training in one call. If JAX traces
+    `first` and `evaluate_every` does not divide `episodes`, the number of evaluations is not known. Then the result has
+    room for the largest possible number, and the last entry of `greedy` is NaN if that evaluation was not due.
     """
 
     def episode(state: Any, number: Any) -> tuple[Any, tuple[Array, Array]]:
         learn_key, evaluate_key = jax.random.split(jax.random.fold_in(key, number))
         state, played = learn(learn_key, state)
         none = jnp.full_like(played.value, jnp.nan)
-        # Numbers are not batched where keys and λ's are, so `cond` really skips the evaluations that are not due.
+        # `vmap` batches keys and λ but not the numbers, so `cond` really skips the evaluations that are not due.
         due = (number + 1) % evaluate_every == 0
         greedy = jax.lax.cond(due, lambda: evaluate(evaluate_key, state).value, lambda: none)
         return state, (played.value, greedy)
@@ -288,7 +288,7 @@ def train_episodes(
 
 
 def _evaluations(first: Integer, episodes: int, evaluate_every: int) -> Int[Array, " evaluations"]:
-    """The episodes that an evaluation follows, counted from `first`."""
+    """The indices, counted from `first`, of the episodes after which an evaluation is due."""
     if episodes % evaluate_every == 0:
         many = episodes // evaluate_every
     elif is_traced(first):
@@ -299,12 +299,12 @@ def _evaluations(first: Integer, episodes: int, evaluate_every: int) -> Int[Arra
 
 
 def episode_numbers(first: Integer, count: int) -> Int[Array, " episodes"]:
-    """The numbers of `count` episodes from `first` on."""
+    """The numbers of `count` episodes, beginning with `first`."""
     return jnp.asarray(first) + jnp.arange(count)
 
 
 def discount_of(world: World, config: Any) -> Scalar:
-    """The γ that an agent learns with: its own if it has one, else the world's."""
+    """The γ that an agent learns with: that of its `config` if it is set, else the world's."""
     return world.discount if config.discount is None else check_discount(config.discount)
 
 

@@ -1,9 +1,9 @@
-"""Data sets of what an agent sees along its way, with everything that repeats kept once.
+"""Data sets of what an agent sees along its trajectories, in which everything that repeats is stored once.
 
-A view is what a network gets: the last pictures, stacked, in shades of grey, with black ones before the start of an
-episode; or a one-hot state. Where nothing is drawn at random most views repeat, and all pictures do. So a data set
-keeps each picture once, as bytes, and each view as the numbers of its pictures; each transition is kept once with the
-number of times that it occurred. A loss that is weighted by these counts is that of the whole data set.
+A view is the input of a network: a stack of the last greyscale pictures, with black ones before the start of an
+episode, or a one-hot state. In a deterministic world most views repeat, and all pictures do. So a data set stores each
+picture once, as bytes, and each view as the indices of its pictures; it stores each transition once, with the number of
+times that it occurred. A loss that is weighted by these counts equals the loss over the whole data set.
 """
 
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ from wane.worlds.observe import PICTURES, Pixels, make_observation
 from wane.worlds.world import World
 
 BRIGHTNESS = (0.299, 0.587, 0.114)
-"""What red, green and blue add to a shade of grey."""
+"""The weights of red, green and blue in a shade of grey."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class OneHots(eqx.Module):
 
 
 class Transitions(NamedTuple):
-    """Transitions of one policy, or of several along the first axis. Short lists are filled up with counts of 0."""
+    """Transitions of one policy, or of several along the first axis. Shorter lists are padded with counts of 0."""
 
     view: Int[Array, "*policies transitions"]
     action: Int[Array, "*policies transitions"]
@@ -96,7 +96,7 @@ class Transitions(NamedTuple):
 
 
 class Dataset(eqx.Module):
-    """What some policies experienced."""
+    """The views and transitions of some policies."""
 
     views: Stacks | OneHots
     cells: Int[Array, " views"]
@@ -104,7 +104,7 @@ class Dataset(eqx.Module):
     counts: Float[Array, " views"]
     """How often each view was seen."""
     seen: Int[Array, "policies trajectories moments"]
-    """The number of the view at every moment of the trajectories."""
+    """The index of the view at every moment of the trajectories."""
     actions: Int[Array, "policies trajectories moments"]
     """The action at every moment."""
     transitions: Transitions
@@ -119,15 +119,15 @@ class Tracks(NamedTuple):
     facings: Int[AnyArray, "*batch moments"]
     worths: Float[AnyArray, "*batch moments sites"]
     actions: Int[AnyArray, "*batch moments"]
-    """What was done at each moment."""
+    """The action that was taken at each moment."""
     own_actions: Int[AnyArray, "*batch moments"]
-    """What the policy would do at each moment: something else after the first action and where the agent deviates."""
+    """The policy's action at each moment. `actions` may differ at the first moment, and where they are random."""
 
 
 def follow(key: jax.Array, world: World, policies: Sequence[Any], horizon: int, epsilon: float = 0.0) -> Tracks:
-    """Every policy from every start, after every first action, for so many moments: the paper's trajectories.
+    """Follows every policy from every state, after every first action, for `horizon` moments (as in the paper).
 
-    With probability `epsilon`, later actions are uniformly random ones too.
+    After the first action, each action is uniformly random with probability `epsilon`.
     """
     checked = [check_policy(policy, world.n_states, world.n_actions) for policy in policies]
     cumulated = jnp.asarray(np.cumsum(np.stack([probabilities(policy, world.n_actions) for policy in checked]), -1))
@@ -157,12 +157,12 @@ def follow(key: jax.Array, world: World, policies: Sequence[Any], horizon: int, 
 def collect(
     key: jax.Array, world: World, policies: Sequence[Any], horizon: int, sight: Sight, epsilon: float = 0.0
 ) -> Dataset:
-    """The data set of `follow`, with everything that repeats kept once."""
+    """Returns the trajectories of `follow` as a data set, in which everything that repeats is stored once."""
     return to_dataset(world, follow(key, world, policies, horizon, epsilon), sight)
 
 
 def to_dataset(world: World, tracks: Tracks, sight: Sight) -> Dataset:
-    """Trajectories as a data set."""
+    """Returns trajectories as a data set."""
     if sight.is_picture:
         views, seen = _stacks(world, tracks, sight)
         index, cells = np.unique(seen, return_index=True)
@@ -179,7 +179,7 @@ def to_dataset(world: World, tracks: Tracks, sight: Sight) -> Dataset:
 
 
 def _stacks(world: World, tracks: Tracks, sight: Sight) -> tuple[Stacks, Int[np.ndarray, "*batch moments"]]:
-    """All different views, and the number of the view at every moment."""
+    """All different views, and the index of the view at every moment."""
     view = sight.view(world)
     fades = not isinstance(view, Pixels) or view.fading
     worths = tracks.worths if fades else np.ones_like(tracks.worths)
@@ -194,7 +194,7 @@ def _stacks(world: World, tracks: Tracks, sight: Sight) -> tuple[Stacks, Int[np.
 
 
 def _draw(view: Any, looks: Float[np.ndarray, "pictures look"]) -> UInt8[np.ndarray, "pictures+1 height width"]:
-    """The pictures in shades of grey, after a black one."""
+    """Draws the pictures in shades of grey. A black picture comes first."""
 
     def one(look: Array) -> Array:
         return grey(view(look[0].astype(jnp.int32), look[1].astype(jnp.int32), look[2:]))
@@ -204,12 +204,12 @@ def _draw(view: Any, looks: Float[np.ndarray, "pictures look"]) -> UInt8[np.ndar
 
 
 def grey(picture: UInt8[Array, "height width 3"]) -> UInt8[Array, "height width"]:
-    """A picture in shades of grey."""
+    """Returns a picture in shades of grey."""
     return jnp.round(picture.astype(jnp.float32) @ jnp.asarray(BRIGHTNESS, jnp.float32)).astype(jnp.uint8)
 
 
 def push(stack: UInt8[Array, "height width frames"], picture: UInt8[Array, "height width 3"]) -> UInt8[Array, "..."]:
-    """A stack after one more picture: the oldest one is dropped."""
+    """Returns a stack with one more picture and without its oldest one."""
     return jnp.concatenate([stack[..., 1:], grey(picture)[..., None]], -1)
 
 

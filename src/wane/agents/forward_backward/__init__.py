@@ -1,12 +1,12 @@
 """λO-FB: the λ operator by forward–backward learning (the paper's section 6 and Algorithm 3).
 
-It learns Φ_λ of every policy of a family, at once and before any reward is known, in the form
+It learns Φ_λ of all policies π_z of a family together, before any reward is known, in the form
 
     Φ_λ^{π_z}(s, a, s') ≈ F(s, a, z)ᵀ B(s') μ(s')
     π_z(·|s) = softmax(F(s, ·, z)ᵀ z / τ)
 
-Rewards r name their policy, z_R = Σ_s μ(s) r(s) B(s), and F(s, a, z_R)ᵀ z_R is then its Q_λ. As rewards wear off, z_R
-is made anew from what remains at every step. Read the modules in this order:
+Rewards r select the policy of z_R = Σ_s μ(s) r(s) B(s), whose Q_λ is F(s, a, z_R)ᵀ z_R. As rewards wear off, z_R is
+computed again at every step from what remains. Read the modules in this order:
 
 | module | what it holds |
 | --- | --- |
@@ -19,8 +19,8 @@ is made anew from what remains at every step. Read the modules in this order:
 | `probing` | the error against the exact Φ |
 | `tasks` | random tasks to test on |
 
-Where we differ: taken literally, the paper's table is 2,500 gradient steps (`LITERAL`), which do not learn. The default
-schedule is that of the method it builds on, 100,000 steps.
+Where we differ: taken literally, the paper's table means 2,500 gradient steps (`LITERAL`), which are too few to learn.
+The default is the schedule of forward–backward learning, on which the paper builds: 100,000 steps.
 
     world, config = make("four-rooms", threshold=None, wall_penalty=0.0, horizon=50), Config(lam=0.5)
     state, info = jax.jit(lambda key: train(key, world, config))(jax.random.key(0))

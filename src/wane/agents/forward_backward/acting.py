@@ -1,28 +1,27 @@
 """Acting with the networks of λO-FB, under the λ they were trained for or under any other.
 
-The plain policy takes argmax_a F(s, a, z_R)ᵀ z_R, with z_R made anew at every step from what remains of the rewards.
+The plain policy takes argmax_a F(s, a, z_R)ᵀ z_R, with z_R computed at every step from what remains of the rewards.
 The paper's model is trained for one λ. There are two ways to act under another one, both beyond the paper.
 
-A **conditioned** model has λ as an input, F(s, a, z, λ), and meets another λ with every sample of its training
+A **conditioned** model has λ as an input, F(s, a, z, λ), and every sample of its training has another λ
 (`Config(condition="uniform")` for one λ in all states, "per state" for one in each):
 
     Φ_λ^{π_z,λ}(s, a, s') ≈ F(s, a, z, λ)ᵀ B(s') μ(s')
 
 An **ordinary** model is trained once, with λ = 1. For a fixed policy the λR is the SR with its columns rescaled, so
-diminishing rewards r are worth what the stationary rewards r̃ = r / c are, with c = λ + (1 − λ) d, where
-d(s') = M(s', s') is the diagonal of the SR (`wane.equivalent_rewards`). The model knows d:
+diminishing rewards r have the same value as the stationary rewards r̃ = r / c, with c = λ + (1 − λ) d, where
+d(s') = M(s', s') is the diagonal of the SR (`wane.equivalent_rewards`). The model gives d:
 
     d(s') = Σ_a π_z(a|s') F(s', a, z)ᵀ B(s') μ(s')
 
-For V that is all. For Q it is not, in the state where the agent is: how a first action changes the return to s is not
-told by the policy's d(s). From the state–action form of the λR,
+This suffices for V. Q needs one more term, in the present state s: the policy's d(s) does not say how a first action
+changes the return to s. From the state–action form of the λR,
 
     Q_λ(s, a) = Σ_s' M(s, a, s') r̃(s') + (1 − λ(s)) r̃(s) (d(s) − M(s, a, s))
 
-The second part lowers the value of actions that come back to s sooner than the policy does, staying above all;
-`own=False` leaves it out. What either way can gain is bounded: with the exact Φ and rewards that are looked up at every
-step, an agent that believes in λ = 1 loses next to nothing on the paper's task, so there a learned Φ is as good as it
-is accurate.
+The second term lowers the value of actions that come back to s sooner than the policy does, above all that of staying;
+`own=False` leaves it out. The gain of both ways is limited: on the paper's task, an agent with the exact Φ of λ = 1
+that looks up the rewards at every step loses almost nothing. There only the accuracy of a learned Φ matters.
 """
 
 from collections.abc import Callable
@@ -48,7 +47,7 @@ Choose = Callable[[Any, Any, Any], Int[Array, ""]]
 
 
 def acting_on(choose: Choose, params: Any, world: World) -> Policy:
-    """The policy that chooses by what remains of the reward of every state."""
+    """Returns the policy that chooses its actions by what remains of the reward of every state."""
     return Policy(partial(_act, choose, world), params, draw=no_draws, observation=OBSERVATION)
 
 
@@ -59,7 +58,7 @@ def _act(
 
 
 def policy(params: Params, world: World, config: Config | None = None) -> Policy:
-    """The paper's policy, for the λ that the model was trained for."""
+    """Returns the paper's policy, for the λ that the model was trained for."""
     return acting_on(_choose, (params, params.backward(), None), world)
 
 
@@ -69,7 +68,10 @@ def _choose(params: Any, cell: Integer, rewards: Float[Array, " states"]) -> Int
 
 
 def conditioned_policy(params: Params, world: World, config: Config, lam: Any) -> Policy:
-    """The policy that gives λ to a conditioned model: one number, or one for each state if it was trained so."""
+    """Returns the policy that gives λ to a conditioned model: one number, or one for each state if trained for that.
+
+    Raises ValueError if the model was not trained for that form of λ.
+    """
     return acting_on(_choose, (params, params.backward(), lam_inputs(lam, world.n_states, config)), world)
 
 
@@ -87,7 +89,10 @@ def lam_inputs(lam: Any, n_states: int, config: Config) -> Float[Array, " lams"]
 
 
 def equivalent_policy(params: Params, world: World, config: Config, lam: Any, own: bool = True) -> Policy:
-    """The policy that acts on Q_λ of π_z, z = z_R, with a model that was trained for λ = 1."""
+    """Returns the policy that acts on the Q_λ of π_z, z = z_R, with a model that was trained for λ = 1.
+
+    Raises ValueError if the model has λ as an input.
+    """
     if config.condition != "nothing":
         raise ValueError("equivalent rewards are for a model without λ as an input: use conditioned_policy")
     return acting_on(partial(_choose_equivalent, config, lam, own), (params, params.backward()), world)

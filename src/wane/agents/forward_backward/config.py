@@ -44,7 +44,7 @@ class Config(Checked):
     lam: Annotated[PerSite, Range(0, 1, "a λ")] = 0.5
     """λ as the agent believes, one number or one for each state; if it is learned, the initial value"""
     learn_lam: bool = False
-    """whether λ is learned beside Φ (the paper starts from 1)"""
+    """whether λ is learned together with Φ (the paper starts from 1)"""
     condition: Condition = "nothing"
     """λ as an input of F, drawn for each sample: one for all states ("uniform"), or one for each ("per state")"""
     discount: Discount = 0.99

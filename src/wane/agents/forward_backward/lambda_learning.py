@@ -1,22 +1,22 @@
 """Learning λ from the rewards of states in which the agent stayed (section 6 and Algorithm 3, lines 20 to 22).
 
-A visit leaves the fraction λ, so a state in which the agent stays for a step shows it: with r_t(s) what a visit to s
-would pay at time t, s_{t+1} = s_t means r_{t+1}(s_{t+1}) = λ r_t(s_t). The paper minimises
+A visit leaves the fraction λ of a reward, so a state in which the agent stays for a step reveals λ. Let r_t(s) be what
+a visit to s would pay at time t. If s_{t+1} = s_t, then r_{t+1}(s_{t+1}) = λ r_t(s_t). The paper minimises
 
     L(λ) = ½ E[ 1(s_{t+1} = s_t) (r_{t+1}(s_{t+1}) − λ r_t(s_t))² ]
 
-by Adam, beside the representation. That is a regression through the origin, which has a closed form. With x = r_t(s_t)
-and y = r_{t+1}(s_{t+1}) over the steps that stayed, and with weights w,
+by Adam, while it learns the representation. This is a regression through the origin, which has a closed form. With
+x = r_t(s_t) and y = r_{t+1}(s_{t+1}) over the steps in which the agent stayed, and with weights w,
 
     λ̂ = Σ w y / Σ w x,        w = x for the paper's least squares.
 
-Slips only make staying rarer: which steps stay does not depend on what they pay. Noise is another matter. If both
-rewards are read with an error of variance σ², least squares divides by E x² + σ² and comes out too small by the factor
+Slips do no harm: they only make staying rarer, independently of the rewards. Noise does harm. If both rewards are read
+with an error of variance σ², least squares divides by E x² + σ², and its result is too small by the factor
 E x² / (E x² + σ²), however much data there is. (The regressor has an error, so the paper's "provably recovers" needs
 noiseless rewards.) Weights that do not depend on the errors in x and y do not have this bias. The simplest is w = 1,
 the ratio of sums, which fails only where rewards average to zero. It adds up the noise of all states, so better weights
-are larger where there is more to earn: 1 in the states that are known to pay and 0 elsewhere, say, or the reading
-before the two, where all three belong to one stay ("earlier"; good if rewards last).
+are larger where there is more to earn: for example 1 in the states that are known to pay and 0 elsewhere, or the
+reading before x and y, if all three belong to one stay ("earlier"; good if rewards last).
 """
 
 from typing import Any
@@ -39,9 +39,9 @@ def loss(lam: Float[Array, "*states"], steps: Step) -> Float[Array, ""]:
 def update(
     lam: Float[Array, "*states"], state: Any, steps: Step, optimiser: optax.GradientTransformation
 ) -> tuple[Float[Array, "*states"], Any]:
-    """One step of the optimiser on L(λ). Returns λ and the optimiser's state.
+    """Takes one step of the optimiser on L(λ). Returns λ and the optimiser's state.
 
-    λ is kept in [0, 1], about which the paper says nothing.
+    λ is clipped to [0, 1], which the paper does not mention.
     """
     change, state = optimiser.update(jax.grad(loss)(lam, steps), state, lam)
     return jnp.clip(optax.apply_updates(lam, change), 0, 1), state  # pyright: ignore[reportArgumentType]
@@ -50,8 +50,8 @@ def update(
 def estimate(steps: Step, weights: str | Float[Array, " steps"] = "least squares") -> Float[Array, ""]:
     """λ̂ in closed form, one for all states; NaN if the agent stayed in no state that pays.
 
-    `weights` is "least squares", "ratio", "earlier" (the steps are then those of one episode, in their order), or an
-    array of your own: an instrument, which is related to the rewards but not to the errors of reading them.
+    `weights` is "least squares", "ratio", "earlier" (the steps must then be those of one episode, in order), or your
+    own array: an instrument, which is correlated with the rewards but not with the errors of reading them.
 
         >>> steps = Step(*map(jnp.array, ([0, 0, 1], [0, 1, 1], [4.0, 2.0, 1.0], [2.0, 1.0, 0.5])))
         >>> float(estimate(steps))
@@ -67,7 +67,7 @@ def stayed(steps: Step) -> Float[Array, "*steps"]:
 
 
 def instrument(steps: Step, weights: str | Float[Array, " steps"]) -> Float[Array, " steps"]:
-    """The weight of each step."""
+    """The weight of each step. Raises ValueError for an unknown name."""
     if not isinstance(weights, str):
         return jnp.asarray(weights)
     if weights == "least squares":

@@ -8,8 +8,8 @@ B̄ is B without a gradient, they are
     correction        γ mean_j (1 − λ) μ(s_j) F_jᵀ B(s_j) F⁻_jᵀ B⁻(s_j)
     orthonormality    β mean_jk B(s_j)ᵀ B̄(s̃_k) B̄(s_j)ᵀ B̄(s̃_k) − β mean_j B(s_j)ᵀ B̄(s_j)
 
-The correction vanishes for λ = 1, the successor measure. The orthonormality term has a quarter of the gradient of
-‖E B Bᵀ − I‖², for which the paper gives it.
+The correction vanishes for λ = 1, the successor measure. The gradient of the orthonormality term is a quarter of the
+gradient of ‖E B Bᵀ − I‖², which is the paper's regulariser.
 """
 
 from typing import Any, NamedTuple
@@ -86,7 +86,7 @@ def correction_term(
     mu: Scalar,
     discount: Scalar,
 ) -> Float[Array, ""]:
-    """γ mean_j (1 − λ(s_j)) μ(s_j) F_jᵀ B(s_j) F⁻_jᵀ B⁻(s_j): it keeps a visited state from counting in full."""
+    """γ mean_j (1 − λ(s_j)) μ(s_j) F_jᵀ B(s_j) F⁻_jᵀ B⁻(s_j): later visits to a visited state count for less."""
     return jnp.asarray(discount * jnp.mean((1 - lam) * mu * own * target_own))
 
 
@@ -98,7 +98,7 @@ def orthonormality_term(b: Features, b_other: Features) -> Float[Array, ""]:
 
 
 def with_targets(batch: Batch, target: Params, config: Config) -> Batch:
-    """The batch with F⁻_jᵀ B⁻(s'_k) and F⁻_jᵀ B⁻(s_j), which are constant between two updates of the targets."""
+    """Adds F⁻_jᵀ B⁻(s'_k) and F⁻_jᵀ B⁻(s_j) to a batch. They are constant between two updates of the targets."""
     features = target.forward(batch.step.next_cell, batch.z, batch.lam)
     chances = softmax_policy(features, batch.z, config.temperature)
     f_next = jnp.einsum("...a,...ad->...d", chances, features)
@@ -130,7 +130,7 @@ def loss(
 
 
 def lam_of_batch(lam: Any, batch: Batch) -> Any:
-    """λ(s_j): the drawn one if F is conditioned on it, else the agent's."""
+    """λ(s_j): the λ that was drawn if F is conditioned on λ, else the agent's."""
     cell = batch.step.cell
     if batch.lam is None:
         lam = jnp.asarray(lam)

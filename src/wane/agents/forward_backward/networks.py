@@ -31,7 +31,7 @@ class Forward(eqx.Module):
     inputs: Linear
     """The first layer's weights for z and λ, and its biases."""
     rest: MLP
-    """The layers after it."""
+    """The layers after the first one."""
 
     def __call__(
         self, cell: Integer | Int[Array, "*batch"], z: Vector, lam: Float[Array, "*batch lams"] | None = None
@@ -47,7 +47,7 @@ class Backward(eqx.Module):
     """B of every state."""
 
     first: Linear
-    """The first layer. Its input is 1_s, so the row s of its weights is all that s needs."""
+    """The first layer. Its input is 1_s, so its output for s is row s of its weights, plus the bias."""
     rest: MLP
 
     def __call__(self) -> Float[Array, "states dimension"]:
@@ -74,7 +74,7 @@ def make_networks(key: jax.Array, world: World, config: Config) -> Params:
 
 
 def rows(table: Float[Array, "states width"], cell: Int[Array, "*batch"] | Integer) -> Float[Array, "*batch width"]:
-    """table[cell] as a product: its gradient is a product too, while that of indexing adds up in any order on a GPU."""
+    """table[cell] as a product. Its gradient is a product too; on a GPU that of indexing sums in no fixed order."""
     return jax.nn.one_hot(cell, len(table), dtype=table.dtype) @ table
 
 
@@ -108,7 +108,7 @@ def all_features(
 
 
 def sample_z(key: jax.Array, shape: tuple[int, ...], dimension: int, spread: float) -> Vector:
-    """ν: a random direction of length √d, times a Cauchy number."""
+    """Draws z from ν: a random direction of length √d, times `spread` times a Cauchy number."""
     direction, length = jax.random.split(key)
     z = jax.random.normal(direction, (*shape, dimension))
     z = z * jax.lax.rsqrt(jnp.mean(z**2, -1, keepdims=True))
@@ -118,10 +118,10 @@ def sample_z(key: jax.Array, shape: tuple[int, ...], dimension: int, spread: flo
 def sample_lam(
     key: jax.Array, shape: tuple[int, ...], n_states: int, condition: Condition
 ) -> Float[Array, "*batch lams"] | None:
-    """The λ inputs of F, uniform in [0, 1].
+    """Draws the λ inputs of F, uniform in [0, 1].
 
-    They are one number ("uniform"), or one for each state with the same λ in all states half of the time
-    ("per state"), or None.
+    They are one number ("uniform"), or one for each state ("per state"; all states share one λ with probability ½), or
+    None ("nothing").
     """
     if condition == "nothing":
         return None

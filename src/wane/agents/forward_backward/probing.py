@@ -1,7 +1,7 @@
-"""How far the networks of λO-FB are from the truth.
+"""The error of the networks of λO-FB.
 
-On worlds that can be written down, Φ_λ of each policy π_z is known exactly, and so is the error of F(s, a, z)ᵀ B(s')
-μ(s'), for every z and λ.
+In a world whose kernel is known, the Φ_λ of each policy π_z is known exactly, and so is the error of
+F(s, a, z)ᵀ B(s') μ(s'), for every z and λ.
 """
 
 from typing import Any, NamedTuple
@@ -24,7 +24,7 @@ class Misfit(NamedTuple):
     """The error of the learned Φ, over all s, a and s'."""
 
     rms: Float[Array, "*probes"]
-    """The root mean square, relative to that of Φ."""
+    """The root mean square of the error, relative to that of Φ."""
     largest: Float[Array, "*probes"]
     """The largest error, relative to the largest entry of Φ."""
 
@@ -47,8 +47,8 @@ def exact_representation(params: Params, z: Float[Array, " dimension"], lam: Any
 def representation_of(world: World, chances: Float[Array, "states actions"], lam: Any, discount: float) -> Phi:
     """Φ_λ(s, a, s') of a policy that takes every action with some probability, such as a softmax.
 
-    With γ = 1 it is 1 / (1 − λ(s')) wherever there is a way to s': each state is visited again and again, whatever the
-    first action is, so that Φ says nothing about what to choose.
+    With γ = 1 it is 1 / (1 − λ(s')) for all states s from which s' can be reached: each state is visited again and
+    again, whatever the first action is, so Φ does not tell actions apart.
     """
     n, a = world.n_states, world.n_actions
     if discount == 1:
@@ -73,7 +73,7 @@ def misfit(params: Params, z: Float[Array, " dimension"], lam: Any, world: World
 
 
 def probe(key: jax.Array, params: Params, lam: Float[Array, "*states"], world: World, config: Config) -> Misfit:
-    """The misfit for some random z, and for random λ where F is conditioned on it."""
+    """The misfit for some random z, and for random λ if F is conditioned on λ."""
     z_key, lam_key = jax.random.split(key)
     z = sample_z(z_key, (config.probes,), config.dimension, config.spread)
     drawn = sample_lam(lam_key, (config.probes,), world.n_states, config.condition)
@@ -82,5 +82,5 @@ def probe(key: jax.Array, params: Params, lam: Float[Array, "*states"], world: W
 
 
 def lam_input(lam: Any, config: Config) -> Any:
-    """λ as an input of F, or None where F takes none."""
+    """λ as an input of F, or None if F does not take λ."""
     return None if config.condition == "nothing" else lam

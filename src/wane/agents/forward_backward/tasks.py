@@ -1,8 +1,8 @@
 """Tasks that are drawn at random: a start and a few unit rewards for each episode (the paper's appendix H).
 
-An agent that is ready for any rewards is tested on many of them. Its return is the plain sum of what it was paid, as
-the paper plots it. `draw_tasks` makes the tasks; whoever needs the same tasks again (the optimum of each, say) takes
-the same object.
+An agent that can act for any rewards is tested on many of them. Its return is the undiscounted sum of its rewards, as
+in the paper's plots. `draw_tasks` makes the tasks. To use the same tasks again (for their optimum, say), pass on the
+same object.
 """
 
 import dataclasses
@@ -29,19 +29,19 @@ class Tasks(NamedTuple):
 
 
 def random_goals(key: jax.Array, n_states: int, goals: int) -> Float[Array, " states"]:
-    """Rewards of every state: 1 in so many random states, 0 elsewhere."""
+    """Rewards of every state: 1 in `goals` random states, 0 elsewhere. Raises ValueError if `goals` is impossible."""
     if not 1 <= goals <= n_states:
         raise ValueError(f"goals is a number of states, 1 to {n_states}, got {goals}")
     return (jax.random.permutation(key, n_states) < goals).astype(float)
 
 
 def with_rewards(world: World, rewards: Float[Array, " states"]) -> World:
-    """The world with every state a site."""
+    """Returns the world with every state as a site, and with the given rewards."""
     return dataclasses.replace(world, sites=np.arange(world.n_states), rewards=rewards)
 
 
 def draw_tasks(key: jax.Array, world: World, count: int, goals: int) -> Tasks:
-    """So many tasks with random starts and random goals."""
+    """Draws `count` tasks with random starts and random goals."""
 
     def draw(key: jax.Array) -> Tasks:
         goal_key, play_key = jax.random.split(key)
@@ -52,7 +52,7 @@ def draw_tasks(key: jax.Array, world: World, count: int, goals: int) -> Tasks:
 
 
 def undiscounted_returns(world: World, policy: Policy, tasks: Tasks) -> Float[Array, " tasks"]:
-    """The plain sum of the rewards of one episode for each task."""
+    """The undiscounted sum of the rewards of one episode for each task."""
 
     def one(task: Tasks) -> Float[Array, ""]:
         return play(task.keys, with_rewards(world, task.rewards), policy, start=task.starts)[1].rewards.sum()
@@ -63,7 +63,7 @@ def undiscounted_returns(world: World, policy: Policy, tasks: Tasks) -> Float[Ar
 def all_rewards(world: World, remaining: Float[Array, " sites"]) -> Float[Array, " states"]:
     """What remains of the reward of every state, given what remains at the sites.
 
-    In a task of `with_rewards` every state is a site: then nothing needs to be done.
+    In a task of `with_rewards` every state is a site, and `remaining` is returned as it is.
     """
     if len(remaining) == world.n_states != world.n_sites:
         return remaining

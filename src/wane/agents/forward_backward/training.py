@@ -1,8 +1,8 @@
-"""Training λO-FB (the paper's Algorithm 3): collecting random transitions, and gradient steps on the loss.
+"""Training λO-FB (the paper's Algorithm 3): it collects random transitions, and takes gradient steps on the loss.
 
-Between two updates of the target networks, all that comes from them is constant, so it is computed for all batches of
-that time at once. If actions are uniform (ε = 1, as in the paper), the episodes of an epoch need no network and are
-played at once too. Neither changes what is computed.
+Between two updates of the target networks their outputs are constants, which are computed for all batches in between
+together. If actions are uniform (ε = 1, as in the paper), the episodes of an epoch need no network and are also played
+together. Neither changes the result.
 """
 
 import dataclasses
@@ -32,7 +32,7 @@ APART = 2**32 - 1
 
 
 class State(NamedTuple):
-    """All that training goes on from. Acting needs the `params` alone."""
+    """Everything that is needed to continue training. Acting needs only the `params`."""
 
     params: Params
     target: Params
@@ -43,19 +43,19 @@ class State(NamedTuple):
 
 
 class Info(NamedTuple):
-    """What training tells about each epoch."""
+    """Measurements of each epoch of training."""
 
     terms: Terms
-    """Means over the epoch; all other fields are of its end."""
+    """Means over the epoch. All other fields are measured at its end."""
     lam: Float[Array, "epochs *states"]
     misfit: Misfit
-    """The error of the learned Φ, for some random z (and λ, where F is conditioned on it)."""
+    """The error of the learned Φ, for some random z (and random λ, if F is conditioned on λ)."""
     watched: Any = None
-    """What `watch` made of the state."""
+    """What `watch` returned after each epoch."""
 
 
 def init(key: jax.Array, world: World, config: Config) -> State:
-    """Random networks and an empty memory. It takes the key that `train` is given."""
+    """Returns random networks and an empty replay memory. `key` is the key that `train` takes."""
     params: Any = make_networks(jax.random.fold_in(key, APART), world, config)
     adam, lam = optax.adam(config.learning_rate), jnp.asarray(config.lam, float)
     zero, real = jnp.zeros((), jnp.int32), jnp.zeros(())
@@ -64,9 +64,9 @@ def init(key: jax.Array, world: World, config: Config) -> State:
 
 
 def collect(key: jax.Array, params: Params | None, world: World, config: Config, episodes: int) -> Step:
-    """The steps of so many episodes, (episodes, T), each under a random z: ε-greedy, or uniform if ε = 1.
+    """Plays episodes with ε-greedy actions, each for a random z. Returns their steps, (episodes, T).
 
-    Uniform actions need no networks: `params` may then be None.
+    If ε = 1 the actions are uniform and need no networks: then `params` may be None.
     """
     room = dataclasses.replace(world, horizon=config.horizon, threshold=None)
 
@@ -88,7 +88,7 @@ def collect(key: jax.Array, params: Params | None, world: World, config: Config,
 
 
 def sample(key: jax.Array, memory: Replay, world: World, config: Config) -> Batch:
-    """The batches of one cycle: arrays (batches, batch, …)."""
+    """Draws the batches of one cycle: arrays (batches, batch, …)."""
     keys = jax.random.split(key, 3)
     shape = (config.schedule.batches, config.batch)
     *draws, draw = jax.random.uniform(keys[0], (4, *shape))
@@ -99,7 +99,10 @@ def sample(key: jax.Array, memory: Replay, world: World, config: Config) -> Batc
 
 
 def update(state: State, data: Batch, world: World, config: Config, key: None = None) -> tuple[State, Terms]:
-    """One gradient step on a batch with its targets (lines 14 to 22 of Algorithm 3). Returns the terms of the loss."""
+    """Takes one gradient step on a batch with its targets (lines 14 to 22 of Algorithm 3).
+
+    Returns the new state and the terms of the loss.
+    """
     adam = optax.adam(config.learning_rate)
     lam = lam_of_batch(state.lam, data)
     params: Any = state.params  # Optax's own type of trees does not know Equinox modules
@@ -113,7 +116,7 @@ def update(state: State, data: Batch, world: World, config: Config, key: None = 
 
 
 def cycle(key: jax.Array, state: State, world: World, config: Config) -> tuple[State, Terms]:
-    """The gradient steps between two updates of the target networks, and that update."""
+    """Takes the gradient steps between two updates of the target networks, and then updates these."""
     batches = with_targets(sample(key, state.replay, world, config), state.target, config)
     state, terms = jax.lax.scan(lambda state, batch: update(state, batch, world, config), state, batches)
     params: Any = state.params
@@ -122,7 +125,7 @@ def cycle(key: jax.Array, state: State, world: World, config: Config) -> tuple[S
 
 
 def epoch(key: jax.Array, state: State, world: World, config: Config) -> tuple[State, Info]:
-    """One epoch of Algorithm 3."""
+    """Runs one epoch of Algorithm 3."""
     play_key, learn_key, probe_key = jax.random.split(key, 3)
     play_keys, learn_keys = (jax.random.split(key, config.schedule.cycles) for key in (play_key, learn_key))
 
@@ -143,7 +146,7 @@ def epoch(key: jax.Array, state: State, world: World, config: Config) -> tuple[S
 
 
 def watch_key(key: jax.Array, number: Integer) -> jax.Array:
-    """The key that `watch` is given after an epoch, for whoever wants to draw the same tasks again."""
+    """The key that `watch` receives after epoch `number`. With it, the same tasks can be drawn again."""
     return jax.random.fold_in(jax.random.fold_in(key, number), APART)
 
 

@@ -1,11 +1,11 @@
 """λ-features: the λ representation of learned features, for worlds that are seen in pixels (the paper's λF).
 
-Base features φ ∈ [0, 1]^D come from `wane.agents.laplacian`. The λF of a policy is what its features will add up to,
-each of them wearing off as it is collected:
+Base features φ ∈ [0, 1]^D come from `wane.agents.laplacian`. The λF of a policy is the discounted sum of its future
+features, each of which wears off as it is collected:
 
     φ_λ(s, a) = φ(s) ⊙ (1 + γλ E φ_λ(s', a')) + γ (1 − φ(s)) ⊙ E φ_λ(s', a')
 
-Rewards are φ w, policies are composed by GPI on wᵀφ_λ. Read the modules in this order:
+Rewards are φ w, and policies are composed by GPI on wᵀφ_λ. Read the modules in this order:
 
 | module | what it holds |
 | --- | --- |

@@ -1,7 +1,7 @@
 """GPI with learned λ-features: a = argmax_a max_π wᵀφ_θ^π(s, a), or the action of the policy that is best.
 
-Following a policy of the world takes the state, on which it is defined. So an agent with choose="policies" is shown the
-number of the state beside its view; values come from the view alone.
+A policy of the world is a function of the state. So an agent with choose="policies", which follows such policies, sees
+the index of the state in addition to its view; its values depend only on the view.
 """
 
 from dataclasses import dataclass
@@ -32,18 +32,18 @@ class Placed(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class PlacedView:
-    """The observation that shows a view and tells the state. It is compared by identity, so JAX can hash it."""
+    """The observation that shows both a view and the state. It is compared by identity, so JAX can hash it."""
 
     view: Observation
     rewards: Float[Any, " sites"]
 
     def __call__(self, cell: Integer, facing: Integer, worth: Float[Array, " sites"]) -> Placed:
-        """What is seen in a state."""
+        """Returns what the agent sees in a state."""
         return Placed(self.view(cell, facing, worth), jnp.asarray(self.rewards) * worth, jnp.asarray(cell, jnp.int32))
 
 
 def policy(params: Params, world: World, config: Config) -> Policy:
-    """The policy that composes the world's policies. It sees pictures one by one, and remembers the last ones."""
+    """Returns the policy that composes the world's policies. It sees one picture a step and remembers the last ones."""
     if config.choose == "policies":
         return composed(params, world, config, config.refresh, True)
     return _make(params, world, config, config.refresh, None, config.base.sight.observation + REMAINING)
@@ -52,7 +52,10 @@ def policy(params: Params, world: World, config: Config) -> Policy:
 def composed(
     params: Params, world: World, config: Config, refresh: bool | Bool[Array, ""], follows: bool | Bool[Array, ""]
 ) -> Policy:
-    """The policy of the agent; whether w is made anew and whether policies are followed may be traced."""
+    """Returns the policy of the agent. `refresh` (w is updated at every step) and `follows` may be traced.
+
+    With `follows` it takes the action of the best policy, else the best of all actions.
+    """
     return _make(params, world, config, refresh, follows, PlacedView(config.base.sight.view(world), world.rewards))
 
 

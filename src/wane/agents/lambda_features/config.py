@@ -45,9 +45,9 @@ class Config(Checked):
     epsilon: Probability = 0.2
     """ε of TD: probability of a uniformly random action in place of the policy's"""
     refresh: bool = True
-    """whether w is made anew at every step of an episode, from what remains of the rewards"""
+    """whether w is computed again at every step of an episode, from what remains of the rewards"""
     choose: Choice = "actions"
-    """what is compared: all actions (the paper), or the policies' own actions, of which alone the data tell much"""
+    """what is compared: all actions (the paper), or only the policies' own actions, about which the data say most"""
 
     def rules(self) -> None:
         """Raises SettingError for one-hot features of pictures."""

@@ -1,7 +1,7 @@
 """Fitted iteration (the paper's Algorithm 2), and TD along episodes.
 
 Fitted iteration k computes the targets of all transitions with network k − 1, and trains a fresh network on them for L
-epochs. Repeated transitions are weighted and not repeated, so an epoch has as many steps as there are different ones.
+epochs. An epoch visits each different transition once, and the loss weights it by how often it occurred.
 """
 
 from collections.abc import Callable
@@ -44,18 +44,18 @@ APART = 2**32 - 1
 
 
 class Info(NamedTuple):
-    """What training tells. The axes of the last two are policies and iterations (or episodes)."""
+    """Measurements of training. The axes of `loss` and `measured` are policies and iterations (or episodes)."""
 
     base_loss: Float[Array, " epochs"]
     """The loss of the base features."""
     loss: Float[Array, "policies iterations"]
-    """The mean loss of the last epoch of an iteration, or of an episode."""
+    """The mean loss of the last epoch of each iteration, or the last loss of each episode."""
     measured: Any
-    """What `measure` made of the network after each of them."""
+    """What `measure` returned for the network after each iteration or episode."""
 
 
 def prepare(key: jax.Array, world: World, config: Config, data: Dataset) -> tuple[State, Float[Array, " epochs"]]:
-    """Random networks, base features that were trained on the data, and the weights of the rewards."""
+    """Returns random networks with base features trained on the data and the weights of the rewards, and the losses."""
     state = init(key, world, config)
     if config.features == "one-hot":
         return with_base(state, state.params.base, world, data), jnp.zeros(0)
@@ -64,7 +64,7 @@ def prepare(key: jax.Array, world: World, config: Config, data: Dataset) -> tupl
 
 
 def with_base(state: State, base: laplacian.Params, world: World, data: Dataset) -> State:
-    """The state with other base features, and with the weights of the rewards that belong to them."""
+    """Returns the state with other base features, and with the weights of the rewards for these features."""
     phi = all_features(base, data)
     return state._replace(params=state.params._replace(base=base, weights=fit_weights(phi, data, world)))
 
@@ -86,10 +86,11 @@ def fit_iteration(
     config: Config,
     shuffle_key: jax.Array | None = None,
 ) -> tuple[Any, Float[Array, ""]]:
-    """One iteration for one policy: targets from `network`, then a network for them. Returns it and its last loss.
+    """Makes one iteration for one policy: it fits a network to targets that `network` gives.
 
     `steps` are the policy's transitions, `phi` the base features of all views, `project` is the A of the loss. Networks
-    with the same `shuffle_key` see the same batches; under `vmap` these are then read once for all of them.
+    with the same `shuffle_key` see the same batches, which `vmap` then reads once for all of them. Returns the fitted
+    network and its mean loss in the last epoch.
     """
     discount, total = discount_of(world, config), len(steps.view)
     tables = laplacian.map_views(
@@ -103,7 +104,7 @@ def fit_iteration(
 
     def epoch(now: tuple[Any, Any], key: Array) -> tuple[Any, Array]:
         order = jax.random.permutation(key, total)
-        # The last batch is filled up with transitions that have no weight in it.
+        # The last batch is padded with transitions whose weight is 0.
         weight = jnp.pad(count[order], (0, batches * config.batch - total)).reshape(batches, -1)
         chosen = jnp.pad(order, (0, batches * config.batch - total)).reshape(batches, -1)
 
@@ -123,7 +124,7 @@ def fit_iteration(
 
 
 def many(function: Callable[[Any], Any], xs: Any, networks: int = 1) -> Any:
-    """A function of each entry of `xs`, which trains so many networks, applied to all entries.
+    """Applies to each entry of `xs` a function that trains `networks` networks.
 
     On a GPU, up to AT_ONCE networks are trained at the same time. On a CPU they are trained one after the other, which
     is faster there.
@@ -137,7 +138,7 @@ Measure = Callable[[Params, Any], Any]
 
 
 def _fit(key: jax.Array, state: State, world: World, config: Config, data: Dataset, measure: Measure):
-    """All policies."""
+    """Runs fitted iteration for all policies. Returns the state, the losses and the measurements."""
     params = state.params
     phi, weights = all_features(params.base, data), params.weights @ jnp.asarray(world.rewards, params.weights.dtype)
     project = projection(config.target, weights)
@@ -158,7 +159,7 @@ def _fit(key: jax.Array, state: State, world: World, config: Config, data: Datas
 
 
 def _learn_online(key: jax.Array, state: State, world: World, config: Config, first: Integer, count: int, measure):
-    """Episodes of TD for all policies at once, from every state in turn."""
+    """Learns by TD in episodes from every state in turn, for all policies together. Returns the same as `_fit`."""
     params, discount = state.params, discount_of(world, config)
     base = laplacian.base_features(params.base, jnp.eye(world.n_states))
     project = jnp.eye(base.shape[1])  # TD learns all features.
@@ -203,11 +204,11 @@ def train(
     data: Dataset | None = None,
     measure: Measure = lambda params, network: None,
 ) -> tuple[State, Info]:
-    """Trains base features and weights first, unless a `state` brings them, and then the networks of all policies.
+    """Trains base features and weights first, unless `state` contains them, and then the networks of all policies.
 
-    `first` and `episodes` divide TD: episode e uses fold_in(key, e), so training in chunks gives the same result as
-    training in one call. Fitted iteration is divided by `fit_iteration`, of which this is the whole. Without `data`,
-    they are collected first, which cannot be jitted.
+    `first` and `episodes` divide TD into chunks: episode e uses fold_in(key, e), so training in chunks gives the same
+    result as training in one call. Fitted iteration runs as a whole; `fit_iteration` is one iteration of it. If no
+    `data` are given, they are collected first, which cannot be jitted. Raises ValueError for TD on pictures.
     """
     base_loss = jnp.zeros(0)
     data = collect_data(jax.random.fold_in(key, APART), world, config) if data is None else data
@@ -226,10 +227,10 @@ def train(
 
 
 def check_data(data: Dataset, world: World, config: Config) -> None:
-    """Raises ValueError if fitted iteration cannot learn all that the agent compares from the data.
+    """Raises ValueError if the data do not contain all policies and actions whose values the agent compares.
 
-    The data must be those of the world's policies, and hold every action of each if all actions are compared. Data that
-    JAX traces are not checked.
+    The data must be those of the world's policies. If the agent compares all actions, the data of each policy must
+    contain every action. Data that JAX traces are not checked.
     """
     steps = data.transitions
     if len(steps.counts) != len(world.policies):
@@ -246,7 +247,7 @@ def check_data(data: Dataset, world: World, config: Config) -> None:
 
 
 def collect_data(key: jax.Array, world: World, config: Config) -> Dataset:
-    """The data of the base features; fitted iteration needs those of the world's policies."""
+    """Collects the data of the base features. Raises ValueError if these are not what fitted iteration needs."""
     if config.method == "fitted" and config.base.walk != "policies":
         raise ValueError('fitted iteration needs data of the policies that it evaluates: take base.walk="policies"')
     return laplacian.collect_data(key, world, config.base)

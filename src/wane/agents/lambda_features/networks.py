@@ -5,11 +5,11 @@ A network φ_θ maps a view to D features for every action. The paper's definiti
     y = φ(s) ⊙ (1 + γλ φ_θ(s', a')) + γ (1 − φ(s)) ⊙ φ_θ(s', a'),        a' ~ π(·|s'),
 
 which is `wane.exact.bellman_target` with the base features φ(s) in place of 1(s = s'). Regressing φ_θ(s, a) on y is
-target="vector". The paper's Algorithm 2 regresses wᵀφ_θ(s, a) on wᵀy, target="product". The two agree on what to learn
-only for λ = 1: then wᵀy = wᵀφ(s) + γ wᵀφ_θ(s', a') depends on θ through the product alone. For λ < 1, wᵀy depends on
-every single feature of φ_θ(s', a'), and nothing in the loss tells these what to be. Both are the mean of |Aᵀ(y − φ_θ)|²
-with a matrix A (`projection`): w in its first column, or the identity. So a target is data, and networks with different
-targets are trained by one program.
+target="vector". The paper's Algorithm 2 regresses wᵀφ_θ(s, a) on wᵀy, target="product". The two have the same solution
+only for λ = 1: then wᵀy = wᵀφ(s) + γ wᵀφ_θ(s', a') depends on θ only through the product. For λ < 1, wᵀy depends on
+every single feature of φ_θ(s', a'), and nothing in the loss determines these. Both losses are the mean of
+½ |Aᵀ(y − φ_θ)|² with a matrix A (`projection`): w in its first column, or the identity. So the target is an array, and
+one program trains networks with different targets.
 
 Rewards are r̄ ≈ φ W r: column i of W is fitted to the indicator of site i, so w = W r serves any rewards r of the sites.
 """
@@ -30,7 +30,7 @@ from wane.worlds.world import World
 
 
 class Params(NamedTuple):
-    """All that acting needs."""
+    """Everything that acting needs."""
 
     base: laplacian.Params
     """φ"""
@@ -41,15 +41,15 @@ class Params(NamedTuple):
 
 
 class State(NamedTuple):
-    """All that learning goes on from."""
+    """Everything that is needed to continue learning."""
 
     params: Params
     optimiser: Tree
-    """one for each policy; fitted iteration begins each fit with a fresh one"""
+    """the state of the optimiser of each policy; fitted iteration begins each fit with a fresh one"""
 
 
 class Batch(NamedTuple):
-    """Some transitions of one policy, with what φ_θ(s, a) should be."""
+    """Some transitions of one policy, with the targets of φ_θ(s, a)."""
 
     views: Any
     action: Int[Array, " batch"]
@@ -67,7 +67,7 @@ def feature_table(network: laplacian.Network, views: Any, n_actions: int) -> Flo
 def features_at(
     network: laplacian.Network, views: Any, action: Int[Array, " batch"], n_actions: int
 ) -> Float[Array, "batch features"]:
-    """φ_θ(s, a) of some views and one action each."""
+    """φ_θ(s, a) of some views, with one action for each."""
     table = feature_table(network, views, n_actions)
     return jnp.take_along_axis(table, action[:, None, None], 1)[:, 0]
 
@@ -95,7 +95,7 @@ def projection(target: Target, weights: Float[Array, " features"]) -> Float[Arra
 def loss(
     network: laplacian.Network, batch: Batch, project: Float[Array, "features features"], n_actions: int
 ) -> Float[Array, ""]:
-    """½ of the mean squared error |Aᵀ(y − φ_θ(s, a))|². Transitions count as often as they occurred."""
+    """The mean of ½ |Aᵀ(y − φ_θ(s, a))|², weighted by how often each transition occurred."""
     error = batch.target - features_at(network, batch.views, batch.action, n_actions)
     return jnp.mean(batch.weight * jnp.sum((error @ project) ** 2, -1)) / 2
 
@@ -108,14 +108,14 @@ def gradient_step(
     learning_rate: float,
     n_actions: int,
 ) -> tuple[Any, Tree, Float[Array, ""]]:
-    """One step of Adam. Returns the network, the optimiser's state and the loss."""
+    """Takes one step of Adam. Returns the network, the optimiser's state and the loss."""
     value, slope = jax.value_and_grad(loss)(network, batch, project, n_actions)
     change, optimiser = optax.adam(learning_rate).update(slope, optimiser, network)
     return optax.apply_updates(network, change), optimiser, value
 
 
 def n_features(world: World, config: Config) -> int:
-    """D"""
+    """D, the number of base features."""
     return config.base.features if config.features == "laplacian" else world.n_states
 
 
@@ -126,14 +126,17 @@ def make_network(key: jax.Array, world: World, config: Config) -> Any:
 
 
 def fit_weights(phi: Float[Array, "views features"], data: Dataset, world: World) -> Float[Array, "features sites"]:
-    """W by least squares over all that was seen: φ(s) · W[:, i] ≈ 1 if s was seen at site i, else 0."""
+    """W by least squares over all views that were seen: φ(s) · W[:, i] ≈ 1 if s was seen at site i, else 0."""
     root = jnp.sqrt(data.counts / data.counts.sum())[:, None]
     at_site = data.cells[:, None] == jnp.asarray(world.sites)
     return jnp.linalg.lstsq(root * phi, root * at_site.astype(phi.dtype))[0]
 
 
 def init(key: jax.Array, world: World, config: Config) -> State:
-    """Random networks, one for each of the world's policies, and weights of 0."""
+    """Returns random networks, one for each of the world's policies, and weights of 0.
+
+    Raises ValueError if the world has no policies.
+    """
     if not world.policies:
         raise ValueError("the world has no policies: give it some with policies=…")
     base_key, key = jax.random.split(key)
@@ -148,7 +151,10 @@ def init(key: jax.Array, world: World, config: Config) -> State:
 def update(
     state: State, data: tuple[int, Batch], world: World, config: Config, key: None = None
 ) -> tuple[State, Float[Array, ""]]:
-    """One gradient step of one policy's network; `data` is the number of the policy and a batch. Returns the loss."""
+    """Takes one gradient step on one policy's network. Returns the new state and the loss.
+
+    `data` is the number of the policy and a batch.
+    """
     number, batch = data
     network, optimiser = jax.tree_util.tree_map(lambda leaf: leaf[number], (state.params.networks, state.optimiser))
     weights = state.params.weights @ jnp.asarray(world.rewards, state.params.weights.dtype)

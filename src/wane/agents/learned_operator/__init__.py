@@ -1,15 +1,15 @@
-"""A λ operator that is trained on exact targets: a network that gives Φ_λ of the policy of any rewards.
+"""A λ operator that is trained on exact targets: a network maps any rewards to the Φ_λ of the policy for these rewards.
 
-λO-FB (`wane.agents.forward_backward`) bootstraps its targets from samples, and names policies by their own Q. Three
-things differ in this one. They make it reach the optimum where λO-FB does not (experiment `learned-operator`):
+λO-FB (`wane.agents.forward_backward`) bootstraps its targets from samples, and defines its policies by its own Q. This
+agent differs in three points, which make it reach the optimum where λO-FB does not (experiment `learned-operator`):
 
-    Rewards name a policy by the random walk's Q:   π_r(·|s) = softmax(Q⁰_r(s, ·) / (τ max |Q⁰_r|))
+    The random walk's Q defines the policy of r:    π_r(·|s) = softmax(Q⁰_r(s, ·) / (τ max |Q⁰_r|))
     The network corrects the random walk's Φ:       Φ_r(s, s') = Φ⁰(s, s') exp(f_r(s, s'))
-    It follows the exact Φ of π_r, and a part of the loss is about the differences of Q between actions.
+    Its target is the exact Φ of π_r, and a part of the loss measures the differences of Q between actions.
 
-Policies do not depend on the network, so training is plain regression. The temperature τ is relative, so they do not
-depend on the unit of the rewards. And with γ = 0.99 the values of two actions differ by about 1 % of their size: errors
-that all actions share do no harm, and errors of the differences do. Read the modules in this order:
+Policies do not depend on the network, so training is plain regression. The temperature τ is relative, so policies do
+not depend on the unit of the rewards. With γ = 0.99 the values of two actions differ by about 1 % of their size: errors
+that all actions share do no harm, but errors of the differences do. Read the modules in this order:
 
 | module | what it holds |
 | --- | --- |
@@ -19,8 +19,8 @@ that all actions share do no harm, and errors of the differences do. Read the mo
 | `training` | random tasks, the loss, gradient steps |
 | `acting` | the policy |
 
-The kernel is the world's own, or one that is counted from a random walk (`Config.episodes`). All arrays are dense, so
-this agent is for worlds of up to a few hundred states.
+The kernel is the world's own, or is estimated by counting the transitions of a random walk (`Config.episodes`). All
+arrays are dense, so this agent is for worlds of up to a few hundred states.
 """
 
 from wane.agents.learned_operator.acting import policy

@@ -1,4 +1,4 @@
-"""Acting by the learned λ operator: the greedy policy on Q of what remains of the rewards."""
+"""Acting with the learned λ operator: the greedy policy on the Q of what remains of the rewards."""
 
 from functools import partial
 
@@ -15,9 +15,9 @@ from wane.worlds.world import World
 
 
 def policy(params: Params, world: World, config: Config) -> Policy:
-    """The policy that takes argmax_a Σ_s' Φ_r(s, a, s') r(s'), under the λ of the params.
+    """Returns the policy that takes argmax_a Σ_s' Φ_r(s, a, s') r(s'), under the λ of the params.
 
-    Nothing is solved: an action costs one pass through the network.
+    It solves nothing: an action costs one pass through the network.
     """
     return acting_on(partial(_choose, config), params, world)
 

@@ -1,13 +1,13 @@
 """The network of the learned λ operator, and the policy and the Φ of some rewards.
 
-With Φ⁰ the λR of the random walk, which is known exactly, rewards r name a policy, and the network f gives its λR:
+Φ⁰ is the λR of the random walk, which is known exactly. It defines a policy for rewards r. The network f gives its λR:
 
     π_r(·|s) = softmax(Q⁰_r(s, ·) / (τ max |Q⁰_r|)),   Q⁰_r(s, a) = Σ_s' Φ⁰(s, a, s') r(s')
     Φ_r(s, s') = Φ⁰(s, s') exp(f_r(s, s'))
 
-A policy that moves towards a goal multiplies the visits to its surroundings, and a factor is an easier thing to learn
-than a difference: on FourRooms with λ = 1 the same network had a third of the error (0.054 and 0.159). The state–action
-form of Φ is one backup of it, so the network needs no output for each action.
+A policy that moves towards a goal multiplies the visits around the goal, and a factor is easier to learn than a
+difference: on FourRooms with λ = 1 the same network had a third of the error with a factor (0.054, not 0.159).
+The state–action form of Φ is one backup of the state form, so the network needs no output for each action.
 """
 
 from typing import NamedTuple
@@ -24,18 +24,18 @@ from wane.agents.learned_operator.solving import Kernel, Square, Table, action_m
 from wane.types import Scalar
 
 TINY = 1e-30
-"""Added to a size that is divided by."""
+"""Added to a divisor, so that nothing is divided by 0."""
 LAM_SIZE = 3.0
-"""The size of the inputs for λ. Those for rewards have a mean square of 1, and there are many more of them."""
+"""The size of the inputs for λ. The inputs for rewards have a mean square of 1 and are many more."""
 Rewards = Float[Array, " states"]
 
 
 class Network(eqx.Module):
-    """f_r(s, s'), the logarithm of what the policy of r changes of Φ(s, s')."""
+    """f_r(s, s'), the logarithm of the factor by which Φ_r(s, s') differs from Φ⁰(s, s')."""
 
     inputs: Linear
     blocks: tuple[Linear, ...]
-    """Layers that add to what they are given."""
+    """Residual layers: each adds its output to its input."""
     column: Linear
     """The part of f that all states s have in common: one number for each s'."""
     states: Linear
@@ -56,11 +56,11 @@ class Params(NamedTuple):
 
     network: Network
     kernel: Float[Array, "*runs states actions states"]
-    """p(s'|s, a), the world's own or counted."""
+    """p(s'|s, a), the world's own or estimated from counts."""
     walk: Float[Array, "*runs states states"]
     """The SR of the random walk."""
     lam: Float[Array, "*runs"]
-    """The λ to act under. A conditioned model may be given any other."""
+    """The λ to act under. In a conditioned model it may be replaced by any other λ."""
 
 
 def make_network(key: jax.Array, n_states: int, config: Config) -> Network:
@@ -76,7 +76,7 @@ def _layer(key: jax.Array, n_in: int, n_out: int, variance: float) -> Linear:
 
 
 def policy_of(params: Params, rewards: Rewards, lam: Scalar, config: Config) -> Table:
-    """π_r(a|s): one improvement of the random walk."""
+    """π_r(a|s): the policy after one improvement of the random walk."""
     walk = action_matrix(params.kernel, lambda_matrix(params.walk, lam), lam, config.discount)
     q = q_values(walk, rewards)
     return jax.nn.softmax(q / (config.temperature * (jnp.abs(q).max() + TINY)))

@@ -1,11 +1,11 @@
-"""Φ_λ of a policy from its kernel, by products of matrices alone.
+"""Φ_λ of a policy from its kernel, with matrix products only.
 
-The SR is a geometric series, and twice as many terms of it cost two products:
+The SR is a geometric series, and two products double the number of its terms:
 
     M_1 = I,   M_2k = M_k + (γP)ᵏ M_k,   M_∞ = (I − γP)⁻¹
 
 Eleven doublings reach single precision for γ = 0.99. A GPU multiplies a batch of small matrices many times faster than
-it solves one, and the results agree with `wane.lambda_representation`, which is the definition of all of this. The λR
+it solves a batch of linear systems. The results agree with `wane.lambda_representation`, which is the reference. The λR
 is the SR with its columns rescaled, and its state–action form is one backup:
 
     Φ(s, s') = M(s, s') / (λ + (1 − λ) M(s', s'))
@@ -50,7 +50,7 @@ def action_matrix(kernel: Kernel, phi: Square, lam: Scalar, discount: float) -> 
 
 
 def evaluate(kernel: Kernel, chances: Table, lam: Scalar, discount: float) -> Kernel:
-    """Φ_λ(s, a, s') of a policy, exactly."""
+    """The exact Φ_λ(s, a, s') of a policy."""
     successor = successor_matrix(jnp.einsum("sa,sat->st", chances, kernel, precision="highest"), discount)
     return action_matrix(kernel, lambda_matrix(successor, lam), lam, discount)
 
@@ -63,7 +63,7 @@ def q_values(phi: Kernel, rewards: Float[Array, " states"]) -> Table:
 def q_values_at(
     cell: Integer, kernel: Kernel, phi: Square, rewards: Float[Array, " states"], lam: Scalar, discount: float
 ) -> Float[Array, " actions"]:
-    """Q(s, ·) of one state from Φ_λ(s, s'): what s pays now, and what the next state is worth with s visited."""
+    """Q(s, ·) of one state from Φ_λ(s, s'): what s pays now, plus the value of the next state after the visit to s."""
     with jax.default_matmul_precision("highest"):
         value_next = phi @ rewards - (1 - lam) * phi[:, cell] * rewards[cell]
         return rewards[cell] + discount * kernel[cell] @ value_next

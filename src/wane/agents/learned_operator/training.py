@@ -1,4 +1,4 @@
-"""Training the learned λ operator: rewards are drawn, the Φ of their policies is solved for, the network follows it."""
+"""Training the learned λ operator: rewards are drawn, and the network is fitted to the exact Φ of their policies."""
 
 from typing import Any, NamedTuple
 
@@ -19,18 +19,18 @@ from wane.types import Integer, Scalar, Tree
 from wane.worlds.world import World
 
 SMALLEST = 1e-6
-"""A largest Q below this one is taken for this one. Rewards of 1 are worth more."""
+"""The least divisor of errors of Q, in place of a smaller max |Q|. Rewards of 1 have a larger Q."""
 
 
 class State(NamedTuple):
-    """All that training goes on from. Acting needs the `params` alone."""
+    """Everything that is needed to continue training. Acting needs only the `params`."""
 
     params: Params
     optimiser: Tree
 
 
 class Batch(NamedTuple):
-    """Tasks: the rewards of every state, and λ."""
+    """Tasks. Each has the rewards of all states and a λ."""
 
     rewards: Float[Array, "batch states"]
     lam: Float[Array, "*batch"]
@@ -40,13 +40,13 @@ class Misfit(NamedTuple):
     """How far the learned Φ is from the exact Φ of the same policy, one number for each task."""
 
     phi: Float[Array, "*tasks"]
-    """The mean square of the error of Φ, relative to that of Φ."""
+    """The mean square of the error of Φ, relative to the mean square of Φ."""
     differences: Float[Array, "*tasks"]
     """The mean square of the error of Q(s, a) − mean_a Q(s, a), relative to the largest Q²."""
 
 
 class Info(NamedTuple):
-    """What training tells about each epoch."""
+    """Measurements of each epoch of training."""
 
     loss: Float[Array, " epochs"]
     error: Float[Array, " epochs"]
@@ -56,7 +56,7 @@ class Info(NamedTuple):
 def counted_kernel(
     cells: Int[Array, " steps"], actions: Int[Array, " steps"], next_cells: Int[Array, " steps"], sizes: tuple[int, int]
 ) -> Kernel:
-    """p(s'|s, a) counted from transitions. An action that was never tried in a state is taken to stay there."""
+    """p(s'|s, a), estimated by counting transitions. Actions never tried in a state are assumed to stay there."""
     states, n_actions = sizes
     counts = jnp.zeros((states, n_actions, states)).at[cells, actions, next_cells].add(1.0)
     total = counts.sum(-1, keepdims=True)
@@ -64,7 +64,7 @@ def counted_kernel(
 
 
 def init(key: jax.Array, world: World, config: Config) -> State:
-    """A random network, the kernel, and the SR of the random walk. It takes the key that `train` is given.
+    """Returns a random network, the kernel, and the SR of the random walk. `key` is the key that `train` takes.
 
     Raises ValueError if the network needs too much memory, or if the world's rewards do not wear off by one λ.
     """
@@ -93,11 +93,11 @@ def adam(config: Config) -> optax.GradientTransformation:
 
 
 def draw_tasks(key: jax.Array, n_states: int, lam: Float[Array, ""], config: Config) -> Batch:
-    """Random tasks: what an agent may find, before and after its visits.
+    """Draws random tasks, which resemble what an agent may meet before and after its visits.
 
-    A task has 1 to `goals` rewarded states. Half of the tasks have rewards of different sizes, some of nearly the same
-    size and some far apart. In the other half each goal paid 1 before a random number of visits. A share of the tasks
-    has rewards everywhere.
+    A task has 1 to `goals` rewarded states. In half of the tasks the rewards have different sizes, nearly equal in some
+    tasks and far apart in others. In the other half each goal paid 1 before a random number of visits. A share `dense`
+    of the tasks has rewards in all states instead.
     """
     keys, shape = jax.random.split(key, 9), (config.batch, n_states)
     if config.conditioned:
@@ -115,7 +115,7 @@ def draw_tasks(key: jax.Array, n_states: int, lam: Float[Array, ""], config: Con
 
 def misfit(params: Params, rewards: Rewards, lam: Scalar, config: Config) -> Misfit:
     """The error of the learned Φ for the policy of one task."""
-    rewards = rewards / (jnp.abs(rewards).max() + TINY)  # Without rewards nothing is divided by 0.
+    rewards = rewards / (jnp.abs(rewards).max() + TINY)  # A task without rewards must not divide by 0.
     chances, phi = operate(params, rewards, lam, config)
     truth = jax.lax.stop_gradient(evaluate(params.kernel, chances, lam, config.discount))
     error = phi - truth
@@ -132,13 +132,13 @@ def misfits(params: Params, batch: Batch, config: Config) -> Misfit:
 
 
 def loss(network: Network, params: Params, batch: Batch, config: Config) -> Float[Array, ""]:
-    """The mean error of Φ, and the weighted one of the differences between actions."""
+    """The mean error of Φ, plus the weighted mean error of the differences of Q between actions."""
     found = misfits(params._replace(network=network), batch, config)
     return found.phi.mean() + config.difference_weight * found.differences.mean()
 
 
 def update(state: State, data: Batch, world: World, config: Config, key: None = None) -> tuple[State, Float[Array, ""]]:
-    """One gradient step on some tasks. Returns the loss."""
+    """Takes one gradient step on some tasks. Returns the new state and the loss."""
     network: Any = state.params.network  # Optax's own type of trees does not know Equinox modules.
     value, slope = jax.value_and_grad(loss)(network, state.params, data, config)
     change, optimiser = adam(config).update(slope, state.optimiser)

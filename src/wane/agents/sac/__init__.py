@@ -1,7 +1,7 @@
 """Soft actor–critic, and λ-SAC: one critic that adapts its own pessimism (the paper's appendix on SAC).
 
-Critics overestimate, so SAC has two of them and believes the lower one. λ-SAC has one, whose target is that of a
-reward that wears off, with a λ that a bandit chooses for each episode:
+Critics overestimate values, so SAC has two critics and uses the lower of their values. λ-SAC has one critic. Its target
+treats rewards as if they wore off, with a λ that a bandit chooses for each episode:
 
     T Q(s_t, a_t) = r_t + γ (Q̄(s_{t+1}, a_{t+1}) + (λ − 1) wᵀ(φ(s_t, a_t) ⊙ φ_λ(s_{t+1}, a_{t+1})) − α log π)
 
@@ -13,12 +13,12 @@ Read the modules in this order:
 | `equations` | one function for each equation |
 | `networks` | the policy, two critics and the λF |
 | `training` | one update; what a step changes; kinds of agents as numbers |
-| `acting` | the policy with its mean action, and the sampled one |
-| `programs` | acting, remembering and learning of many agents, compiled |
+| `acting` | the policy that takes its mean action, and the policy that draws its action |
+| `programs` | compiled functions with which many agents act, remember and learn |
 | `fleet` | many agents, with the task on the host and the networks on the device; training |
 | `costs` | FLOPs of an update, counted by the compiler |
 
-`wane.agents.bandit` is the bandit, `wane.worlds.control` has the tasks. The kinds of agents of the paper are
+`wane.agents.bandit` is the bandit, `wane.worlds.control` has the tasks. The paper has these kinds of agents:
 
 | agent | `Config` |
 | --- | --- |
@@ -27,8 +27,8 @@ Read the modules in this order:
 | x-SAC, with a fixed λ | `Config(adaptive=0, lam=x)` |
 | λ-SAC | `Config()` |
 
-Where we differ from the paper: it does not say whether the φ_λ in the target is that of the target network; here it is,
-for the λF's own target too. λF and critics are separate networks, and features are those of the batch.
+Where we differ from the paper: it does not say which network gives the φ_λ in the target. Here the target network does,
+in the λF's own target too. The λF and the critics are separate networks. The range of features is that of the batch.
 
     >>> from wane.worlds.control import Task
     >>> task, config = Task("Pendulum-v1"), Config(epochs=20, random_steps=500, learning_rate=1e-3, memory=20_000)

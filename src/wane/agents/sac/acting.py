@@ -1,4 +1,4 @@
-"""How the agent acts: with its mean action when it is evaluated, with a drawn one while it learns."""
+"""How the agent acts: it takes its mean action when it is evaluated, and draws its action while it learns."""
 
 from functools import partial
 from typing import Any
@@ -16,17 +16,17 @@ from wane.worlds.control import Task
 
 
 def policy(params: MLP, world: Task, config: Config) -> Policy:
-    """The policy without noise: tanh of its mean."""
+    """Returns the policy without noise: its action is tanh of the mean."""
     return Policy(_act_best, params, draw=no_draws)
 
 
 def sampled_policy(params: MLP, world: Task, config: Config) -> Policy:
-    """The policy that is trained: it draws its actions."""
+    """Returns the policy that is trained: it draws its actions."""
     return Policy(partial(_act_at_random, config), params)
 
 
 def best_action(actor: MLP, observation: Float[Array, "*batch observations"]) -> Float[Array, "*batch actions"]:
-    """tanh of the mean."""
+    """The action without noise: tanh of the mean."""
     return jnp.tanh(jnp.split(actor(observation), 2, -1)[0])
 
 

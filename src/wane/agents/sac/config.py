@@ -71,7 +71,7 @@ class Config(Checked):
     def rules(self) -> None:
         """Raises SettingError for limits in the wrong order, a memory smaller than a batch, a λ < 1 without a λF.
 
-        It also raises one for a share of a critic.
+        It also raises SettingError if the number of critics is not 1 or 2.
         """
         needed = "a lower limit and then a higher one are needed, because what is outside of them is cut off"
         require(self.limits[0] < self.limits[1], self, "limits", needed)

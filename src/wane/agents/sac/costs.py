@@ -1,9 +1,9 @@
-"""What an update costs, counted by the compiler: the FLOPs of the program that XLA makes of it.
+"""The cost of an update, counted by the compiler: the FLOPs of the program that XLA makes of the update.
 
-Each kind of agent is compiled for itself, so that what it does not have is not computed: a second critic, a λF. The
-count holds the batch's look-up, all networks forward and backward, Adam and the target networks. It does not hold the
-Cholesky factor of the regression (about D³/3 for D features), which XLA hands to a library. The program is that of a
-CPU on every machine, so that the count does not depend on what a GPU's libraries do.
+Each kind of agent is compiled separately, so the program leaves out what the agent does not have: a second critic, a
+λF. The count includes the look-up of the batch, all networks forward and backward, Adam and the target networks. It
+does not include the Cholesky factor of the regression (about D³/3 for D features), which XLA hands to a library. The
+program is compiled for the CPU on every machine, so the count does not depend on the libraries of a GPU.
 """
 
 from typing import Any
@@ -17,7 +17,7 @@ from wane.worlds.control import Task
 
 
 def update_flops(task: Task, config: Config, variant: Variant) -> float:
-    """FLOPs of one update of one agent of a kind."""
+    """The number of FLOPs of one update of one agent of the kind `variant`."""
     with jax.default_device(jax.devices("cpu")[0]):
         own, key = variant.applied(config), jax.random.key(0)
         # Shapes suffice to compile, so no memory of a million transitions is allocated.

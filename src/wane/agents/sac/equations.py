@@ -22,10 +22,10 @@ from wane.types import Scalar
 Phi = Float[Array, "*batch features"]
 Each = Float[Array, "*batch"]
 Ends = Float[Array, " features"] | Scalar
-"""One end of the ranges of all features, or of all of them together."""
+"""One end of the range: an entry for each feature, or one number for all features together."""
 
 ROUNDING = 2000
-"""The least ridge in units of the rounding error: less would let rounding decide how collinear features share."""
+"""The least ridge in units of the rounding error. With less, rounding would decide how collinear features share w."""
 
 
 def scale(features: Phi, low: Ends, high: Ends) -> Phi:
@@ -35,14 +35,14 @@ def scale(features: Phi, low: Ends, high: Ends) -> Phi:
 
 
 def reward_weights(phi: Float[Array, "batch features"], reward: Float[Array, " batch"], ridge: float) -> Array:
-    """w of the least squares |X w − r|², with a little ridge: w = (XᵀX/B + ε I)⁻¹ Xᵀr/B.
+    """The w that minimises |X w − r|² with a small ridge: w = (XᵀX/B + ε I)⁻¹ Xᵀr/B.
 
-    ε is a fraction of the mean of the diagonal of XᵀX/B: `ridge`, or as much as rounding needs, which is 2e-4 in 32
-    bits. Collinear features share their weight equally then, and features that are 0 everywhere get the weight 0. The
-    paper's (XᵀX)⁻¹ Xᵀr does not exist in these cases.
+    ε is a fraction of the mean of the diagonal of XᵀX/B. The fraction is `ridge`, or the least that rounding allows if
+    `ridge` is smaller (2e-4 in 32 bits). So collinear features share their weight equally, and features that are 0
+    everywhere get the weight 0. The paper's (XᵀX)⁻¹ Xᵀr does not exist in these cases.
     """
     size, features = phi.shape
-    # A GPU would round the products to 10 bits, and the matrix could not be factored then.
+    # A GPU would round the products to 10 bits, and the matrix could then not be factored.
     product = partial(jnp.matmul, precision=jax.lax.Precision.HIGHEST)
     limits = jnp.finfo(phi.dtype)
     gram, share = product(phi.T, phi) / size, max(ridge, ROUNDING * float(limits.eps))
@@ -70,7 +70,7 @@ def feature_target(phi_t: Phi, phi_lam_next: Phi, lam: Scalar, discount_t: Each)
 
 
 def lower(q: Float[Array, "critics *batch"], critics: Scalar) -> Each:
-    """The lower of two values where there are two critics, else the first one."""
+    """The lower of the two values if there are two critics, else the value of the first critic."""
     return jnp.where(critics > 1, jnp.minimum(q[0], q[-1]), q[0])
 
 
@@ -88,7 +88,7 @@ def squash(
 
 
 def critic_loss(target: Each, q: Float[Array, "critics *batch"], critics: Scalar) -> Float[Array, ""]:
-    """Σ_i ½ mean (target − Q_i)²; a second critic counts only if there are two. The target is a constant."""
+    """Σ_i ½ mean (target − Q_i)², over as many critics i as `critics` says. The target is a constant."""
     errors = 0.5 * jnp.mean((jax.lax.stop_gradient(target) - q) ** 2, axis=tuple(range(1, q.ndim)))
     return errors[0] + (critics - 1) * errors[-1] if len(errors) > 1 else errors[0]
 

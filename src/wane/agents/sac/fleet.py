@@ -1,17 +1,17 @@
 """Many agents that learn at the same time: the task on the host, the networks and the memory on the device.
 
-Every agent plays in a copy of the task of its own. All copies take a step together, and all agents are one compiled
-program. Step t goes like this:
+Every agent plays in its own copy of the task. All copies take a step together, and one compiled program runs all
+agents. Step t goes like this:
 
     actions ← act(policies, observations)      on the device; the host waits for the actions
-    step(actions)                              on the host, by a thread of its own
+    step(actions)                              on the host, in a separate thread
     learn(transitions of step t − 1)           on the device, at the same time: remember them, one update of every agent
 
-So stepping and learning overlap, and a transition takes part in updates from one step after it was made. Nothing else
-differs from a loop that waits. Two arrays travel in a step: actions to the host, and transitions to the device.
+So stepping and learning overlap, and a transition can first take part in an update one step after it was made. This is
+the only difference from a loop that waits. Two arrays travel in a step: actions to the host, transitions to the device.
 
-Agents may differ in the numbers of a `Variant`. Step t of an agent uses fold_in(key, t), so training in parts gives
-the same result as training at once. `get` and `set` save what lives on the host.
+Agents may differ in the numbers of a `Variant`. Step t of an agent uses fold_in(key, t), so training in chunks gives
+the same result as training in one call. `get` and `set` save and restore what lives on the host.
 """
 
 from collections.abc import Mapping
@@ -32,20 +32,20 @@ from wane.agents.sac.training import State, Terms, Variant
 from wane.worlds.control import Outcome, Task
 
 EXPLORE, EVALUATE = 2**32 - 2, 2**32 - 3
-"""Folded into a key, these numbers give the seeds of the task, for training and for tests. No step has them."""
+"""Folded into a key, these numbers give the seeds of the task for training and for evaluations. No step has them."""
 
 
 class Info(NamedTuple):
-    """What an epoch tells, with the agents along the first axis."""
+    """Measurements of an epoch, with the agents along the first axis."""
 
     greedy: Float[np.ndarray, " agents"]
     """The mean return of the evaluation after the epoch, with the mean action and without discounting."""
     returns: Float[np.ndarray, " agents"]
-    """The mean return of the episodes that ended in the epoch, as they were learned from; NaN for none."""
+    """The mean return of the training episodes that ended in the epoch; NaN if none ended."""
     terms: Terms
     """Means over the updates of the epoch; NaN if there were none."""
     probabilities: Float[np.ndarray, "agents arms"]
-    """Those of the bandit's arms, at the end of the epoch."""
+    """The probabilities of the bandit's arms at the end of the epoch."""
 
 
 class Fleet:
@@ -54,25 +54,29 @@ class Fleet:
     def __init__(
         self, keys: jax.Array, task: Task, config: Config, variants: Variant | None = None, threads: int | None = None
     ):
-        """`variants` holds arrays with one number for each agent; without it, all agents are those of `config`."""
+        """Makes the agents' copies of the task. Each field of `variants` has one number for each agent.
+
+        Without `variants`, all agents have the settings of `config`.
+        """
         self.keys, self.task, self.config, self.variants = keys, task, config, variants
         self._batch = task.batch(self._seeds(EXPLORE), threads)
         self._test_seeds = np.repeat(self._seeds(EVALUATE), config.evaluation_episodes).tolist()
         self._tests = task.batch(self._test_seeds, threads)
-        # Steps are taken by a thread of their own: on a GPU, starting the many small kernels of an update keeps the
-        # thread that starts them busy for as long as the update takes.
+        # A separate thread takes the steps: on a GPU, starting the many small kernels of an update keeps the thread
+        # that starts them busy for as long as the update takes.
         self._stepper = ThreadPoolExecutor(1)
-        # What the last step led to, which the next call of `learn` takes.
+        # The transitions of the last step, which the next call of `learn` takes.
         self._pending = np.zeros((len(keys), training.row_size(task) + 2), np.float32)
 
     def init(self) -> State:
         """The first states of all agents."""
         states = init_all(self.task, self.config, self.keys, self.variants)
-        # Target networks begin equal to those that they follow, but must not be the same arrays: `learn` uses both up.
+        # Target networks begin equal to the networks that they follow, but must be separate arrays, because `learn`
+        # donates both.
         return jax.tree_util.tree_map(jnp.array, states)
 
     def epoch(self, states: State, number: int) -> tuple[State, Info]:
-        """Epoch `number` of all agents, and the evaluation after it. The states that are given are used up."""
+        """Runs epoch `number` of all agents and then an evaluation. The given states cannot be used afterwards."""
         size, begin = len(self.keys), number * self.config.steps
         sums = Terms(*(jnp.zeros(size) for _ in Terms._fields))
         finished, earned = np.zeros(size), np.zeros(size)
@@ -104,7 +108,7 @@ class Fleet:
         return Info(self.evaluate(states.params, number), returns, means, np.asarray(chances))
 
     def evaluate(self, params: MLP, number: int) -> Float[np.ndarray, " agents"]:
-        """The mean return of every agent's test episodes. Those of another epoch begin elsewhere."""
+        """The mean return of every agent's test episodes. They begin in different states for every epoch `number`."""
         each, tests = self.config.evaluation_episodes, self._tests
         # Several episodes of one agent begin in different states.
         words = [[seed, number, i % each] for i, seed in enumerate(self._test_seeds)]
@@ -120,11 +124,11 @@ class Fleet:
         return total.reshape(len(self.keys), each).mean(1)
 
     def get(self) -> dict[str, Any]:
-        """What lives on the host: the copies of the task, and the transitions that were not learned from yet."""
+        """Returns what lives on the host: the copies of the task, and the transitions not yet in the replay memory."""
         return {"task": self._batch.get(), "pending": self._pending}
 
     def set(self, tree: Mapping[str, Any]) -> None:
-        """Goes back to what `get` returned."""
+        """Restores what `get` returned."""
         self._batch.set(tree["task"])
         self._pending = np.array(tree["pending"])
 
@@ -136,7 +140,7 @@ class Fleet:
 def pack(
     observation: Float[np.ndarray, "agents observations"], action: Float[np.ndarray, "agents actions"], outcome: Outcome
 ) -> Float[np.ndarray, "agents numbers"]:
-    """One array of all that a step tells: rows of the memory, whether episodes ended, and what these have earned."""
+    """One array with the outcome of a step: rows of the memory, whether the episodes ended, and what they earned."""
     single = outcome.reward[:, None], outcome.terminated[:, None], outcome.ended[:, None], outcome.earned[:, None]
     reward, terminated, ended, earned = single
     parts = [observation, action, reward, outcome.next_observation, terminated, ended, earned]
@@ -153,8 +157,8 @@ def train(
     """Trains one agent for epochs `first`, `first` + 1, …, by default as many as the configuration says.
 
     The task is simulated on the host, so this function cannot be jitted; a `Fleet` trains many agents together.
-    Training in chunks (`state=…, first=…`) gives the same result as training in one call. Returns the state, and what
-    the epochs tell, with the epochs along the first axis of all arrays.
+    Training in chunks (`state=…, first=…`) gives the same result as training in one call. Returns the state and an
+    `Info` with the epochs along the first axis of all arrays.
     """
     fleet = Fleet(key[None], world, config)
     states = fleet.init() if state is None else jax.tree_util.tree_map(lambda leaf: jnp.array(leaf)[None], state)

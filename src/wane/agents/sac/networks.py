@@ -1,7 +1,7 @@
 """The networks: a policy, two critics and a λF, all fully connected with ReLUs, as plain trees of arrays.
 
-There are always two critics and a λF, so that agents of all kinds are one program. An agent that has fewer of them
-does not use the rest, and does not change it.
+There are always two critics and a λF, so that one program trains agents of all kinds. An agent of a kind with fewer
+networks neither uses nor changes the others.
 """
 
 from typing import NamedTuple
@@ -19,7 +19,7 @@ Normal = tuple[Float[Array, "*batch actions"], Float[Array, "*batch actions"]]
 
 
 class Critics(NamedTuple):
-    """What values actions."""
+    """The networks that value actions: the critics and the λF."""
 
     q: MLP
     """Two critics along the first axis of all arrays."""
@@ -41,18 +41,18 @@ def make_critics(key: jax.Array, task: Task, config: Config) -> Critics:
 
 
 def look(actor: MLP, observation: Float[Array, "*batch observations"], config: Config) -> Normal:
-    """The policy in a state."""
+    """The mean and the log of the standard deviation of the policy's action in a state, before tanh."""
     mean, raw = jnp.split(actor(observation), 2, -1)
     limited = jnp.clip(raw, *config.limits)
     return mean, limited / 2 if config.spread == "variance" else limited
 
 
 def join(observation: Float[Array, "*batch observations"], action: Float[Array, "*batch actions"]) -> Array:
-    """[s, a]: what critics and the λF take, and the features before they are scaled."""
+    """[s, a]: the input of the critics and of the λF, and also the features before they are scaled."""
     return jnp.concatenate([observation, action], -1)
 
 
 def q_values(q: MLP, inputs: Float[Array, "*batch inputs"], critics: int = 2) -> Float[Array, "critics *batch"]:
-    """The values of [s, a] by so many of the critics."""
+    """The values of [s, a] by the first `critics` critics."""
     used: MLP = jax.tree_util.tree_map(lambda leaf: leaf[:critics], q)
     return jax.vmap(lambda critic: critic(inputs)[..., 0])(used)

@@ -1,10 +1,10 @@
 """The compiled programs of a fleet: acting, remembering and learning, each for all agents at once.
 
 The programs take the leaves of the agents' states, not the states: a state has dozens of modules, and taking it apart
-and putting it together in Python would take as long as an update does on a GPU. They are made once for a task, a
-configuration and a structure of states, whatever number of fleets there are.
+and putting it together in Python would take as long as an update does on a GPU. The programs are made once for each
+task, configuration and structure of states, so several fleets can share them.
 
-Step t of an agent uses keys made of fold_in(key, t): number 0 of them to act, 1 for the bandit and 2 to learn.
+Step t of an agent uses three keys made from fold_in(key, t): key 0 to act, key 1 for the bandit and key 2 to learn.
 """
 
 from functools import cache, partial
@@ -23,7 +23,7 @@ from wane.types import Integer
 from wane.worlds.control import Task
 
 Leaves = tuple[Array, ...]
-"""The leaves of the states of all agents. Those of the policies come first."""
+"""The leaves of the states of all agents. The leaves of the policies come first."""
 
 
 class Programs(NamedTuple):
@@ -32,22 +32,22 @@ class Programs(NamedTuple):
     act: Any
     """(leaves of the policies, keys, observations, t) → actions"""
     remember: Any
-    """(leaves, keys, variants, pending, t) → leaves; uses up the leaves that are given"""
+    """(leaves, keys, variants, pending, t) → leaves; donates the given leaves, which cannot be used afterwards"""
     learn: Any
-    """(leaves, sums, keys, variants, pending, t) → (leaves, sums); uses up leaves and sums"""
+    """(leaves, sums, keys, variants, pending, t) → (leaves, sums); donates the given leaves and sums"""
     n_policy: int
-    """How many of the leaves are the policies'."""
+    """The number of leaves that belong to the policies."""
 
 
 def take_apart(states: State) -> tuple[Leaves, Any]:
-    """The leaves of states and their structure."""
+    """Returns the leaves of the states, and their structure."""
     leaves, structure = jax.tree_util.tree_flatten(states)
     return tuple(leaves), structure
 
 
 @cache
 def make_programs(task: Task, config: Config, structure: Any) -> Programs:
-    """The programs for states of a structure. They are compiled when they are first called."""
+    """Returns the programs for states of the given structure. They are compiled when they are first called."""
     whole = partial(jax.tree_util.tree_unflatten, structure)
     policies = jax.tree_util.tree_structure(whole([0] * structure.num_leaves).params)
 
@@ -86,7 +86,7 @@ act_best = jax.jit(jax.vmap(best_action))
 
 
 def _act(config: Config, number: Integer, key: jax.Array, actor: MLP, observation: Array) -> Array:
-    """An action of one agent: a uniform one at first, then one of its policy."""
+    """An action of one agent: uniformly random for the first `random_steps` steps, then drawn from its policy."""
     key = jax.random.fold_in(jax.random.fold_in(key, number), 0)
     drawn = drawn_action(actor, observation, key, config)
     uniform = jax.random.uniform(key, drawn.shape, drawn.dtype, -1, 1)

@@ -1,15 +1,15 @@
 """One update of SAC or λ-SAC, and what one more step of the task changes.
 
-An update draws a batch from memory and moves, in this order,
+An update draws a batch from the replay memory. Then, in this order, it
 
-1. w, by least squares of the batch's rewards on its features;
-2. the critics towards the soft target, and the λF towards its definition, both with target networks;
-3. the policy towards actions that the new critics value, and α towards the entropy that is wanted;
-4. the target networks by τ.
+1. finds w by least squares of the batch's rewards on its features;
+2. moves the critics towards the soft target and the λF towards its definition, both with target networks;
+3. moves the policy towards actions that the new critics value, and α so that the entropy approaches its target;
+4. moves the target networks towards the networks, by the fraction `polyak`.
 
-How many critics there are, λ, whether the bandit chooses it, and whether there is a λF, are numbers: all kinds of
-agents are one program, which `vmap` batches. Where such a number is known before (not traced), what it makes
-superfluous is left out of the program, so that its cost can be counted.
+The number of critics, λ, whether the bandit chooses λ, and whether there is a λF are all numbers, so one program trains
+all kinds of agents and `vmap` batches it. If such a number is known when the program is made (not traced), the program
+leaves out the networks that the agent does not use, so that `costs` can count its FLOPs.
 """
 
 import dataclasses
@@ -55,7 +55,7 @@ class Optimisers(NamedTuple):
 
 
 class State(NamedTuple):
-    """All that learning goes on from. Acting needs the `params` alone."""
+    """Everything that is needed to continue learning. Acting needs only the `params`."""
 
     params: MLP
     """The policy."""
@@ -70,11 +70,11 @@ class State(NamedTuple):
     """The arm that was drawn for the present episode."""
     replay: Replay
     simulator: Tree = None
-    """Where the task stands, between two calls of `train`."""
+    """The state of the task between two calls of `train`."""
 
 
 class Terms(NamedTuple):
-    """What an update tells."""
+    """Measurements of an update."""
 
     critic: Float[AnyArray, "..."]
     features: Float[AnyArray, "..."]
@@ -90,7 +90,7 @@ class Terms(NamedTuple):
 
 
 def init(key: jax.Array, world: Task, config: Config) -> State:
-    """Random networks and an empty memory. It takes the key that `train` is given."""
+    """Returns random networks and an empty replay memory. `key` is the key that `train` takes."""
     actor_key, critic_key, arm_key = jax.random.split(jax.random.fold_in(key, APART), 3)
     actor: Any = make_actor(actor_key, world, config)
     critics: Any = make_critics(critic_key, world, config)
@@ -113,12 +113,12 @@ def init(key: jax.Array, world: Task, config: Config) -> State:
 
 
 def row_size(world: Task) -> int:
-    """How many numbers a transition has. The memory holds each as one row, which one look-up fetches."""
+    """The number of entries of a transition. The memory holds a transition as one row, so one look-up fetches it."""
     return 2 * world.n_observations + world.n_actions + 2
 
 
 def unpack(rows: Float[Array, "*batch numbers"], world: Task) -> Batch:
-    """Rows of the memory as transitions."""
+    """Returns rows of the memory as transitions."""
     n, m = world.n_observations, world.n_actions
     observation, action, reward, after, terminated = jnp.split(rows, (n, n + m, n + m + 1, 2 * n + m + 1), -1)
     return Batch(observation, action, reward[..., 0], after, terminated[..., 0])
@@ -131,12 +131,12 @@ def lam_of(state: State, config: Config) -> Float[Array, ""]:
 
 
 def has_features(config: Config) -> bool:
-    """Whether a program must compute the λF: it must, unless it is known that there is none."""
+    """Whether a program must compute the λF: it must, unless the weight of the λF's loss is known to be 0."""
     return is_traced(config.feature_weight) or bool(config.feature_weight > 0)
 
 
 def n_critics(config: Config) -> int:
-    """How many critics a program must compute: two, unless it is known that there is one."""
+    """The number of critics that a program must compute: two, unless the agent is known to have one."""
     return 2 if is_traced(config.critics) or config.critics > 1 else 1
 
 
@@ -154,7 +154,7 @@ def ranges(
 
 
 class Goals(NamedTuple):
-    """What critics and the λF are moved towards, both constants."""
+    """The targets of the critics and of the λF, which are constants, and the mean correction."""
 
     q: Float[Array, " batch"]
     features: Float[Array, "batch features"] | None
@@ -164,7 +164,7 @@ class Goals(NamedTuple):
 def goals(
     state: State, data: Batch, phi_t: Float[Array, "batch features"] | None, noise: Array, config: Config
 ) -> Goals:
-    """The soft target and the λF's target of a batch, with actions of the present policy in the next states."""
+    """The soft target and the λF's target of a batch. The present policy draws the actions in the next states."""
     action, log_prob = equations.squash(*look(state.params, data.next_observation, config), noise)
     after, lam = join(data.next_observation, action), lam_of(state, config)
     discount = config.discount * (1 - data.terminated)
@@ -181,7 +181,7 @@ def goals(
 
 
 def update_critics(state: State, data: Batch, noise: Array, config: Config) -> tuple[State, tuple[Array, ...]]:
-    """Moves the critics and the λF. Returns also the losses, the mean value and the mean correction."""
+    """Moves the critics and the λF. Returns the new state and (both losses, the mean value, the mean correction)."""
     inputs, phi_t = join(data.observation, data.action), None
     if has_features(config):
         state, low, high = ranges(state, inputs, config)
@@ -204,7 +204,7 @@ def update_critics(state: State, data: Batch, noise: Array, config: Config) -> t
 
 
 def used(tree: Tree, config: Config) -> Any:
-    """A tree in which `Critics` hold only those networks that a program must compute."""
+    """Returns the tree with only those networks in its `Critics` that a program must compute."""
 
     def take(critics: Any) -> Any:
         if not isinstance(critics, Critics):
@@ -216,7 +216,7 @@ def used(tree: Tree, config: Config) -> Any:
 
 
 def put_back(old: Tree, new: Tree) -> Any:
-    """A tree with the networks of another one that holds those of `used` only."""
+    """Returns the tree `old` with its networks replaced by those of `new`, which has only the networks of `used`."""
 
     def put(old: Any, new: Any) -> Any:
         if not isinstance(old, Critics):
@@ -230,7 +230,7 @@ def put_back(old: Tree, new: Tree) -> Any:
 def update_actor(
     state: State, data: Batch, noise: Array, world: Task, config: Config
 ) -> tuple[State, tuple[Array, ...]]:
-    """Moves the policy and α. Returns also the policy's loss and its entropy."""
+    """Moves the policy and α. Returns the new state and (the policy's loss, its entropy)."""
     temperature = jnp.exp(state.log_temperature)
 
     def loss(actor: MLP) -> tuple[Array, Array]:
@@ -253,7 +253,7 @@ def update_actor(
 
 
 def update(state: State, data: Batch, world: Task, config: Config, key: jax.Array) -> tuple[State, Terms]:
-    """One gradient step on a batch. Returns the new state and what the step tells."""
+    """Takes one gradient step on a batch. Returns the new state and measurements of the step."""
     noise = jax.random.normal(key, (2, *data.action.shape), data.action.dtype)
     state, (error, mismatch, value, change) = update_critics(state, data, noise[0], config)
     state, (loss, entropy) = update_actor(state, data, noise[1], world, config)
@@ -263,7 +263,7 @@ def update(state: State, data: Batch, world: Task, config: Config, key: jax.Arra
 
 
 def _follow(state: State, config: Config) -> Critics:
-    """The target networks, moved towards the networks."""
+    """Returns the target networks after they moved towards the networks."""
     new, old = used(state.critics, config), used(state.target, config)
     mixed = jax.tree_util.tree_map(lambda new, old: old + config.polyak * (new - old), new, old)
     return put_back(state.target, mixed)
@@ -277,9 +277,9 @@ def remember(
     key: jax.Array,
     config: Config,
 ) -> State:
-    """The state after one more step of the task.
+    """Returns the state after one more step of the task.
 
-    If the step ended an episode, the bandit learns what the episode `earned` and draws the arm of the next one.
+    If the step ended an episode, the bandit learns what the episode `earned` and draws the arm of the next episode.
     """
     told = bandit.record(state.bandit, state.arm, earned, config.bandit)
     drawn = bandit.draw(told, jax.random.uniform(key))
@@ -290,24 +290,24 @@ def remember(
 
 
 def learn(state: State, world: Task, config: Config, key: jax.Array) -> tuple[State, Terms]:
-    """One update on a batch from memory."""
+    """Takes one update on a batch from the replay memory. Returns the new state and measurements of the update."""
     draw_key, noise_key = jax.random.split(key)
     draws = jax.random.uniform(draw_key, (config.batch,), dtype=jnp.float32)
     return update(state, unpack(replay.sample(state.replay, draws), world), world, config, noise_key)
 
 
 class Variant(NamedTuple):
-    """What distinguishes kinds of agents: settings of the `Config` that are numbers."""
+    """The numbers of a `Config` that distinguish kinds of agents."""
 
     critics: Any = 1
     lam: Any = 1.0
     adaptive: Any = 0
     feature_weight: Any = 0
     averaging: Any = 0.0
-    """That of the bandit."""
+    """The bandit's setting of that name."""
 
     def applied(self, config: Config) -> Config:
-        """The settings of an agent of this kind. The numbers may be traced."""
+        """Returns the settings of an agent of this kind. The numbers may be traced."""
         own = dataclasses.replace(config.bandit, averaging=self.averaging)
         numbers = {name: value for name, value in self._asdict().items() if name != "averaging"}
         return dataclasses.replace(config, bandit=own, **numbers)
