@@ -1,6 +1,7 @@
 """The command line on the real experiments."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -64,4 +65,4 @@ def test_reproduce_report_list_and_show(command, tmp_path):
     assert "figure.png" in out
     assert "subadditivity" in out
     _, out, _ = command("show", "toy", "--out", tmp_path)
-    assert "not run yet: wane run toy" in out
+    assert str(Path("results", "paper", "toy", "figure.png")) in out  # The kept run is shown.

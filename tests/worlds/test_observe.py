@@ -50,6 +50,7 @@ def test_own_observation():
 
 def test_pixels_are_drawn_once_and_freed_with_their_map():
     made = wane.worlds.observe._made
+    gc.collect()  # Worlds of earlier tests must not be counted.
     before = len(made)
     room = make("corridor", observation="first-person", length=3)
     assert len(made) == before + 1

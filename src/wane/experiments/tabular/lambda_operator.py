@@ -112,6 +112,7 @@ def _mean_return(settings: Operating, name: str, tasks: Tasks) -> Callable[[Arra
 
 
 def optimum(settings: Operating, name: str, lam: float, tasks: Tasks) -> float:
+    """Returns the mean of the best returns of the tasks in a world, or NaN if it is not known."""
     world = make_world(settings, name, lam)
     if name != ASYMMETRIC:
         return float(best_returns(world, tasks.rewards, tasks.starts, lam).mean())
