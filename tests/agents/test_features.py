@@ -246,7 +246,10 @@ def fit_without(action):
             lambda: lambda_features.train(KEY, ROOMS, lambda_features.Config(base=SMALL, method="online")),
             "TD along episodes sees one-hot states",
         ),
-        (lambda: laplacian.collect_data(KEY, dataclasses.replace(ROOMS, policies=()), SMALL), "brings no policies"),
+        (
+            lambda: laplacian.collect_data(KEY, dataclasses.replace(ROOMS, policies=()), SMALL),
+            "has no policies to walk with",
+        ),
         (lambda: feed((12, 12, 2), jnp.float32), "takes stacks of 12 × 12 × 2 bytes .* got 12 × 12 × 2 of float32"),
         (lambda: feed((16, 12, 2), jnp.uint8), "takes stacks of 12 × 12 × 2 bytes .* got 16 × 12 × 2 of uint8"),
         (lambda: feed((12, 12, 7), jnp.uint8), "got 12 × 12 × 7 of uint8"),

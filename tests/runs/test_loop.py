@@ -78,7 +78,9 @@ def test_a_finished_loop_comes_back_as_it_ended(tmp_path):
 
 def test_a_checkpoint_of_more_chunks_than_there_are_is_refused(tmp_path):
     SavingLoop(tmp_path, "print")("walk", walk, start(), CHUNKS)
-    with pytest.raises(CheckpointError, match=f"says that {CHUNKS} of 2 chunks are done: start over"):
+    with pytest.raises(
+        CheckpointError, match=f"says that {CHUNKS} of 2 chunks are done: run again without --resume to start over"
+    ):
         SavingLoop(tmp_path, "print")("walk", walk, start(), 2)
 
 
