@@ -159,7 +159,7 @@ EXPERIMENT = Experiment(
     claims=CLAIMS,
     differences=(
         "An agent takes 130,000 steps, where the paper's take a million: --agent.epochs 100 takes as many, in about "
-        "70 minutes on an H200 for both tasks. The kept run was stopped by hand after these steps, so it has no "
+        "70 minutes on an H200 for both tasks. The kept run ended early, after these steps, so it has no "
         "agents and no films. The paper used version 2 of the environments, which no longer exists; version 5 has a "
         "newer MuJoCo, and Hopper is paid for being healthy only if it is. Agents are evaluated every 10,000 steps, "
         "not every 1,000. w is solved for with a ridge of 2e-4, because features may be collinear or constant in a "
