@@ -111,7 +111,7 @@ MISSING = (
         "Figure I.1",
         "λ-SAC matches SAC with two critics on HalfCheetah and Hopper after a million steps.",
         "The kept run of the experiment sac has 130,000 steps, and judges what is learned by then as claims of ours. A "
-        "run of a million (wane run sac --scale paper --agent.epochs 100) takes about 70 minutes on an H200.",
+        "run of a million (wane run sac --scale paper --agent.epochs 100) is expected to take 70 minutes on an H200.",
     ),
     Missing(
         "Section 4.1",
