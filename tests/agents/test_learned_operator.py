@@ -105,6 +105,9 @@ def test_kernels_are_counted(start):
     counted = jax.jit(lambda key: learned_operator.init(key, WORLD, config))(KEY).params
     np.testing.assert_allclose(counted.kernel, start.params.kernel)  # Nothing slips, so one sample of each will do.
     np.testing.assert_allclose(counted.walk, start.params.walk)
+    one = dataclasses.replace(CONFIG, episodes=1, horizon=5)  # As few as there can be; the shapes need no compiling.
+    shapes = jax.eval_shape(lambda key: learned_operator.init(key, WORLD, one), KEY).params
+    assert shapes.kernel.shape == counted.kernel.shape
 
 
 def test_tasks_are_sparse_or_dense():

@@ -74,7 +74,9 @@ def init(key: jax.Array, world: World, config: Config) -> State:
     require_memory("the network's last layer", (n, "states"), (n, "states"), copies=copies, cure=cure)
     network_key, walk_key = jax.random.split(jax.random.fold_in(key, APART))
     if config.episodes:
-        walking = forward_backward.Config(horizon=config.horizon, memory=config.episodes * config.horizon)
+        schedule = forward_backward.Schedule(episodes=config.episodes)
+        memory = config.episodes * config.horizon
+        walking = forward_backward.Config(horizon=config.horizon, memory=memory, schedule=schedule)
         steps = collect(walk_key, None, world, walking, config.episodes)
         assert steps.action is not None
         kernel = counted_kernel(steps.cell.ravel(), steps.action.ravel(), steps.next_cell.ravel(), (n, a))
