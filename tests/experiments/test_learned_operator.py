@@ -2,15 +2,19 @@
 
 import dataclasses
 import io
+import re
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from wane.agents import learned_operator
+from wane.experiments import KEPT
+from wane.experiments.common.tables import select
 from wane.experiments.contract import Loop
 from wane.experiments.networks.learned_operator import EXPERIMENT, FOR_ALL, FOR_ONE, Learning
-from wane.experiments.tabular.lambda_operator import ASYMMETRIC
+from wane.experiments.tabular import lambda_operator
+from wane.experiments.tabular.lambda_operator import ASYMMETRIC, IMPROVED, Operating
 
 PAPER = Learning()
 KINDS = ((FOR_ONE, PAPER.maps, PAPER.lambdas), (FOR_ALL, PAPER.other_maps, PAPER.other_lambdas))
@@ -81,6 +85,25 @@ def test_claims_without_data_are_not_tested():
 def test_settings_that_make_no_sense_are_refused(changes, message):
     with pytest.raises(ValueError, match=message):
         Learning(**changes)
+
+
+def kept_returns(name, **choice):
+    """What agents of a kept run earned on the asymmetric map with λ = 0.5, where the optimum is not known."""
+    table = pd.read_parquet(KEPT / "paper" / name / "returns.parquet")
+    return select(table, map=ASYMMETRIC, lam=0.5, **choice)["mean_return"].to_numpy()
+
+
+def test_the_text_about_the_unknown_optimum_tells_what_the_kept_runs_earned():
+    learned, (solved,) = kept_returns("learned-operator"), kept_returns("lambda-operator", sweeps=IMPROVED)
+    assert list(learned) == [learned[0]] * PAPER.seeds
+    told = f"earn {learned[0]:.1f} there.* earns {solved:.1f}: .* at most {100 * learned[0] / solved:.1f} %"
+    assert re.search(told, EXPERIMENT.differences)
+
+
+@pytest.mark.fuzz
+def test_the_exact_operator_with_the_same_temperature_earns_as_much():
+    same = Operating((ASYMMETRIC,), (0.5,), (IMPROVED,), temperature=PAPER.agent.temperature)
+    assert lambda_operator.fixed(same)["returns"]["mean_return"].item() == kept_returns("learned-operator")[0]
 
 
 @pytest.mark.fuzz

@@ -46,6 +46,7 @@ CONTROL: dict[str, Any] = dict(
 )
 AGENTS = {
     "a2c": RECURRENT,
+    "learned-operator": dict(width=4, depth=1, batch=2, epochs=2, steps=1, probes=1),
     "sac": CONTROL,
     "sac-depleting": CONTROL,
     "gpi-pixels": PICTURES,
@@ -59,6 +60,7 @@ FEWER: dict[str, dict[str, Any]] = {
     "fb-learn-lambda": {"episodes": 1, "final_episodes": 3, "observed_episodes": 50},
     "fb-asymmetric": {"tolerance": 0.3, "exact_larges": (2.0, 12.0), "exact_temperatures": (1.0, 1000.0)},
     "mvt": {"distances": (2, 4), "lambdas": (0.1,)},
+    "learned-operator": {"tasks": 2, "horizon": 5},
     "sac": {"tasks": ("Pendulum-v1",)},
     "sac-depleting": {},
     "fb-zero-shot": {"lambdas": (0.5, 1.0), "episodes": 3},
@@ -155,6 +157,16 @@ CASES: list[Case] = [
         "sac-depleting",
         {"lam": 0.5, "agents": ("SAC-2", "lambda-SAC")},
         {"right-lambda": "There is no agent 0.5-SAC"},
+    ),
+    (
+        "learned-operator",
+        {"maps": ("four-rooms",), "lambdas": (0.5,), "tasks": 1, "horizon": 3},
+        {"asymmetric": "add asymmetric to maps", "four-rooms": "raise horizon"},
+    ),
+    (
+        "learned-operator",
+        {"other_maps": ("two-rooms",), "other_lambdas": (0.25,), "tolerance": 0.2},
+        {"four-rooms": "add four-rooms to maps", "accurate": "One run has no interval"},
     ),
 ]
 """Changes, and what claims say that they leave without data."""

@@ -190,6 +190,7 @@ LISTED = {
     "lambda-per-state --agent.episodes 50": "--agent.episodes 50: at least 100 is needed, because",
     "patch-operator --shown 2": "--shown 2: a λ between 0 and 1 is needed",
     "lambda-operator --sweeps": "--sweeps: at least one value is needed",
+    "learned-operator --maps": "--maps: at least one value is needed",
     "fb-asymmetric --factors": "--factors: at least one value is needed",
     "fb-zero-shot --lambdas": "--lambdas: at least one value is needed",
     "fb-lambda-table --agents 2": "--agents 2: a λ between 0 and 1 is needed, not 2",

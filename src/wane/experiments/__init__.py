@@ -44,6 +44,7 @@ FOLDERS: dict[str, Literal["exact", "tabular", "networks", "foraging"]] = {
     "fb-learn-lambda": "networks",
     "fb-asymmetric": "networks",
     "lambda-operator": "tabular",
+    "learned-operator": "networks",
     "mvt": "networks",
     "sac": "networks",
     "sac-flops": "networks",

@@ -8,6 +8,7 @@ one model for each λ and map, and one model for all λ on maps for which no set
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import cycle
 from typing import Annotated, Any, ClassVar
 
 import jax
@@ -17,6 +18,8 @@ import pandas as pd
 from jaxtyping import Array, Float
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import LogLocator
 
 from wane.agents import learned_operator
 from wane.agents.common.rollout import play
@@ -190,11 +193,15 @@ def _act(world: World, config: Config, params: Params, tasks: Tasks) -> tuple[Fl
 
 
 def shares(tables: Tables, model: str, *maps: str) -> pd.DataFrame:
-    """Returns the rows of a model and some maps that have a known optimum, with the share of it that was earned."""
+    """Returns the rows of a model and some maps that have a known optimum, with the share of it that was earned.
+
+    An optimum of 0 has no shares: with a short horizon, no task may have a goal within reach.
+    """
     table = tables["returns"].merge(tables["optima"], on=["map", "lam"])
-    table = table[table["map"].isin(maps) & (table["model"] == model) & table["optimum"].notna()]
+    table = table[table["map"].isin(maps) & (table["model"] == model) & (table["optimum"] > 0)]
     if table.empty:
-        raise NotTested(f"No model {model} acted where the optimum is known: add {' and '.join(maps)} to the maps.")
+        cure = f"add {' and '.join(maps)} to {'maps' if model == FOR_ONE else 'other_maps'}, or raise horizon"
+        raise NotTested(f"No model {model} acted where the optimum is known and above 0: {cure}.")
     return table.assign(share=table["mean_return"] / table["optimum"])
 
 
@@ -242,38 +249,58 @@ def accurate(most: float, model: str) -> Callable[[Learning, Tables], Finding]:
 
 
 def draw(settings: Learning, tables: Tables) -> Figure:
-    """Draws the share of the optimum and the error of Φ for every map and λ, and the error during training."""
-    figure = plots.figure(11.0, 3.6)
-    share_ax, error_ax, curve_ax = figure.subplots(1, 3, width_ratios=[1.2, 1.2, 1])
-    table = tables["returns"].merge(tables["optima"], on=["map", "lam"])
+    """Draws the share of the optimum and the error of Φ for every map and λ, and the error during training.
+
+    Where the optimum is not known, the share is NaN, and no point is drawn.
+    """
+    figure = plots.figure(12.0, 4.2)
+    share_ax, error_ax, curve_ax = figure.subplots(1, 3)
+    table = _placed(tables["returns"]).merge(tables["optima"], on=["map", "lam"])
     table["share"] = 100 * table["mean_return"] / table["optimum"]
-    names = list(dict.fromkeys(table["map"]))
-    _draw_points(share_ax, table, names, "share")
     share_ax.axhline(100, color=plots.INK, ls="--", lw=1)
-    plots.tidy(share_ax, "what the models earn; dashed: the optimum", "", "reward in an episode, % of the optimum")
-    _draw_points(error_ax, table, names, "error")
+    _draw_points(share_ax, table, "share")
+    plots.tidy(share_ax, "Reward of an episode", "", "% of the optimum (dashed)")
+    _draw_points(error_ax, table, "error")
     error_ax.set_ylim(bottom=0)
     plots.tidy(error_ax, "Φ of the policies they act by", "", "median relative error")
-    for (name, label), rows in tables["curves"].groupby(["map", "trained_for"], sort=False):
-        mean = rows.groupby("epoch")["error"].mean()
-        style = "-" if name == names[0] else "--" if name in settings.maps else ":"
-        shade = plots.GREY if label == "all" else plots.colour(float(str(label)))
-        curve_ax.plot(mean.index, mean, style, color=shade, label=f"{name}, {label}")
-    curve_ax.set_yscale("log")
-    curve_ax.legend(frameon=False, fontsize="xx-small", title="map, λ", title_fontsize="xx-small")
-    plots.tidy(curve_ax, "random tasks, while they learn", "epoch", "median relative error")
+    _draw_curves(curve_ax, _placed(tables["curves"]))
+    plots.tidy(curve_ax, "Φ of random tasks, during training", "epoch", "median relative error")
+    shades = [*error_ax.get_legend_handles_labels()[0], Line2D([], [], color=plots.GREY, label="one model for all λ")]
+    figure.legend(handles=shades, loc="outside lower center", ncols=len(shades), frameon=False)
     return figure
 
 
-def _draw_points(ax: Axes, table: pd.DataFrame, names: Sequence[str], column: str) -> None:
-    """Draws a column of the table by map, with a point for every seed and a colour for each λ."""
-    shown = sorted(table["lam"].unique())
-    for i, lam in enumerate(shown):
+def _placed(table: pd.DataFrame) -> pd.DataFrame:
+    """Returns the table with the column `place`, which names the map and whether a model is for one λ or for all."""
+    return table.assign(place=table["map"] + "\n" + table["model"])
+
+
+def _draw_points(ax: Axes, table: pd.DataFrame, column: str) -> None:
+    """Draws a column of the table by place, with a point for every seed and a colour for each λ."""
+    places = list(dict.fromkeys(table["place"]))
+    beside = {place: sorted(rows["lam"].unique()) for place, rows in table.groupby("place")}
+    for lam in sorted(table["lam"].unique()):
         rows = select(table, lam=lam)
-        places = [names.index(name) + 0.12 * (i - len(shown) / 2) for name in rows["map"]]
-        ax.plot(places, rows[column], "o", ms=4, alpha=0.7, color=plots.colour(lam), label=f"λ = {lam:g}")
-    ax.set_xticks(range(len(names)), names, fontsize="small")
-    ax.legend(frameon=False, fontsize="x-small", ncol=2)
+        ranks = [beside[place].index(lam) - (len(beside[place]) - 1) / 2 for place in rows["place"]]
+        at = [places.index(place) + 0.15 * rank for place, rank in zip(rows["place"], ranks, strict=True)]
+        ax.plot(at, rows[column], "o", ms=5, alpha=0.6, color=plots.colour(lam), label=f"λ = {lam:g}")
+    ax.set_xticks(range(len(places)), places, fontsize="small")
+
+
+def _draw_curves(ax: Axes, table: pd.DataFrame) -> None:
+    """Draws the error during training, averaged over seeds, with a colour for each λ and a style for each place."""
+    styles = dict(zip(dict.fromkeys(table["place"]), cycle(("-", "--", ":", "-.")), strict=False))
+    for (place, label), rows in table.groupby(["place", "trained_for"], sort=False):
+        mean = rows.groupby("epoch")["error"].mean()
+        shade = plots.GREY if label == "all" else plots.colour(float(str(label)))
+        ax.plot(mean.index, mean, styles[place], color=shade)
+    for place, style in styles.items():
+        ax.plot([], [], style, color=plots.INK, label=place.replace("\n", ", "))
+    ax.set_yscale("log")
+    ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    ax.yaxis.set_major_formatter("{x:g}")
+    ax.yaxis.set_minor_formatter("")
+    ax.legend(frameon=False, fontsize="small")
 
 
 EXPERIMENT = Experiment(
@@ -324,7 +351,9 @@ EXPERIMENT = Experiment(
     differences=(
         "The paper's λ operator learns from transitions alone. This one needs the kernel of the world, its own or one "
         "that is counted from transitions (agent.episodes), because its targets are solved for. The optimum of the "
-        "asymmetric map is known for λ = 0, 0.1 and 1 only."
+        "asymmetric map is known for λ = 0, 0.1 and 1 only. For λ = 0.5 all models of the paper's scale earn 30.6 "
+        "there, as the exact operator with the same temperature does, and the exact operator with a lower temperature "
+        "earns 33.6: so they earn at most 91.1 % of that optimum."
     ),
     paper_cost="none stated",
     double_precision=False,
