@@ -11,7 +11,8 @@ import pytest
 from wane.agents import sac
 from wane.agents.common import replay
 from wane.agents.common.driving import drive
-from wane.agents.sac import Batch, Config, Fleet, Variant, equations, training
+from wane.agents.sac import Batch, Config, Fleet, Variant, equations, networks, training
+from wane.settings import SettingError
 from wane.worlds.control import Task
 
 KEY = jax.random.key(0)
@@ -128,11 +129,9 @@ def constant_networks(state, q, features):
     """A state whose target networks say the same for all inputs, and whose policy is a standard normal one."""
     zeros = jax.tree_util.tree_map(jnp.zeros_like, (state.params, state.target))
     actor, target = zeros
-    last = dataclasses.replace(target.q.layers[-1], bias=jnp.asarray(q)[:, None])
-    critic = dataclasses.replace(target.q, layers=(*target.q.layers[:-1], last))
-    last = dataclasses.replace(target.features.layers[-1], bias=jnp.asarray(features))
-    lam_features = dataclasses.replace(target.features, layers=(*target.features.layers[:-1], last))
-    return state._replace(params=actor, target=sac.Critics(critic, lam_features))
+    critics = dataclasses.replace(target.q, bias=jnp.asarray(q)[:, None])
+    lam_features = dataclasses.replace(target.features, bias=jnp.asarray(features))
+    return state._replace(params=actor, target=sac.Critics(target.hidden, critics, lam_features))
 
 
 @pytest.mark.parametrize(("kind", "change"), [("two", 0.0), ("one", 0.0), ("zero", 1.0), ("half", 0.5), ("unit", 0.0)])
@@ -209,8 +208,8 @@ def test_lambda_1_is_sac_with_one_critic_and_a_further_task_bit_for_bit(together
     for field in ("params", "log_temperature"):
         for mine, theirs in zip(LEAVES(getattr(with_task, field)), LEAVES(getattr(plain, field)), strict=True):
             np.testing.assert_array_equal(mine, theirs)
-    for mine, theirs in zip(LEAVES(with_task.critics.q), LEAVES(plain.critics.q), strict=True):
-        np.testing.assert_array_equal(mine, theirs)
+    for mine, theirs in zip(LEAVES(with_task.critics[:2]), LEAVES(plain.critics[:2]), strict=True):
+        np.testing.assert_array_equal(mine[0], theirs[0])
     moved = [
         any(
             np.any(a != b) for a, b in zip(LEAVES(each.critics.features), LEAVES(start().critics.features), strict=True)
@@ -231,9 +230,10 @@ def test_all_kinds_together_are_each_of_them_alone(kind, together, batches):
     for alone, many in zip(LEAVES(state), LEAVES(one_of(together[0], kind)), strict=True):
         np.testing.assert_allclose(alone, many, rtol=1e-7, atol=1e-9)
     np.testing.assert_allclose(terms.critic, one_of(together[1], kind).critic[-1], rtol=1e-7)
-    second = [leaf[1] for leaf in LEAVES(state.critics.q)]
-    still = all(np.array_equal(a, b[1]) for a, b in zip(second, LEAVES(start().critics.q), strict=True))
-    assert still == (kind != "two")
+    last_layer, begun = state.critics.q.weight[1], start().critics.q.weight[1]
+    assert np.array_equal(last_layer, begun) == (kind != "two")
+    hidden, begun = state.critics.hidden.layers[0].weight[1], start().critics.hidden.layers[0].weight[1]
+    assert np.array_equal(hidden, begun) == (kind == "one")
 
 
 def test_an_update_goes_down_the_gradient(batches):
@@ -248,13 +248,13 @@ def test_an_update_goes_down_the_gradient(batches):
     )
 
     def loss(bias):
-        layers = state.critics.q.layers
-        shifted = dataclasses.replace(layers[-1], bias=layers[-1].bias.at[0, 0].set(bias))
-        q = training.q_values(dataclasses.replace(state.critics.q, layers=(*layers[:-1], shifted)), inputs)
+        layer = state.critics.q
+        shifted = dataclasses.replace(layer, bias=layer.bias.at[0, 0].set(bias))
+        q = training.q_values(state.critics._replace(q=shifted), inputs)
         return 0.5 * jnp.mean((goal.q - q[0]) ** 2)
 
-    before = state.critics.q.layers[-1].bias[0, 0]
-    moved = after.critics.q.layers[-1].bias[0, 0] - before
+    before = state.critics.q.bias[0, 0]
+    moved = after.critics.q.bias[0, 0] - before
     assert float(moved) == pytest.approx(-0.01 * np.sign(float(jax.jit(jax.grad(loss))(before))), rel=1e-4)
 
 
@@ -329,10 +329,54 @@ def test_what_epochs_tell(fleet):
     assert not rows.terminated.any()  # truncated steps bootstrap
 
 
+def test_steps_in_blocks(fleet):
+    """There are as many updates as steps, and training in parts gives the same result."""
+    config, found = dataclasses.replace(TINY, block=2), []
+    for parts in (False, True):
+        made = Fleet(fleet[0].keys, TASK, config, fleet[1])
+        states, told = made.epoch(made.init(), 0)
+        if parts:
+            states, saved = jax.tree_util.tree_map(np.array, (states, made.get()))
+            states, made = jax.tree_util.tree_map(jnp.asarray, states), Fleet(made.keys, TASK, config, fleet[1])
+            made.set(saved)
+        found.append((*made.epoch(states, 1), told, made._pending))
+    for mine, theirs in zip(LEAVES(found[0]), LEAVES(found[1]), strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+    states = found[0][0]
+    assert int(states.replay.added[0]) == 18  # the last block of two steps waits to be learned from
+    assert (states.optimisers.critics[0].count == 12).all()  # updates begin after 8 of 20 steps
+    assert (states.bandit.episodes == 2).all()
+    rows = training.unpack(states.replay.items[0][:18], TASK)
+    follows = np.all(np.isclose(rows.next_observation[:-1], rows.observation[1:]), 1)
+    assert np.flatnonzero(~follows).tolist() == [6, 13]
+
+
+def test_two_critics_and_a_lambda_f_need_three_networks(fleet):
+    both = Variant(critics=2, lam=0.5, feature_weight=1)
+    too_few = pytest.raises(SettingError, match="networks = 2: 3 are needed, because an agent has two critics and a λF")
+    with too_few:
+        training.init(KEY, TASK, both.applied(TINY))
+    with too_few:
+        Fleet(KEY[None], TASK, TINY, Variant(*(jnp.asarray([number], float) for number in both)))
+    config = both.applied(dataclasses.replace(TINY, networks=3))
+    state = constant_networks(training.init(KEY, TASK, config), [5.0, 4.0], [1.0, 2.0, 3.0, 4.0])
+    hidden = state.target.hidden.layers[0]
+    # The second network has hidden units of 1, and the others of 0. The λF is the third network.
+    raised = dataclasses.replace(hidden, bias=hidden.bias.at[1].set(1.0))
+    target = state.target._replace(
+        hidden=dataclasses.replace(state.target.hidden, layers=(raised,)),
+        q=dataclasses.replace(state.target.q, weight=jnp.ones_like(state.target.q.weight)),
+        features=dataclasses.replace(state.target.features, weight=jnp.ones_like(state.target.features.weight)),
+    )
+    q, phi_lam = networks.evaluate(training.used(target, config), jnp.zeros((1, 4)))
+    assert q.tolist() == [[5], [4 + 5]]
+    assert phi_lam.tolist() == [[1, 2, 3, 4]]
+
+
 def test_test_episodes_begin_in_different_states():
     fleet = Fleet(KEY[None], TASK, dataclasses.replace(TINY, evaluation_episodes=3))
     fleet.evaluate(fleet.init().params, 0)
-    first = fleet._tests.task.batch(fleet._tests.seeds).observation
+    first = TASK.batch(fleet._tests.seeds).observation
     assert len(np.unique(first[:, 0])) == 3
     before = fleet._tests.seeds
     fleet.evaluate(fleet.init().params, 1)

@@ -40,7 +40,9 @@ class Config(Checked):
     discount: Annotated[float, Range(0, 1, "a discount", below=True)] = 0.99
     """γ"""
     hidden: tuple[Count, ...] = (256, 256)
-    """units of the hidden layers of all networks"""
+    """units of the hidden layers of all networks; there is at least one"""
+    networks: Annotated[int, Range(2, 3)] = 2
+    """networks beside the policy: a critic, and a second critic or the λF; 3 for agents with two critics and a λF"""
     learning_rate: Positive = 3e-4
     batch: Count = 256
     """transitions of a gradient step"""
@@ -65,18 +67,25 @@ class Config(Checked):
     """parts of the training, with an evaluation after each"""
     steps: Count = 1_000
     """steps of an epoch; each comes with one update of the critics, the λF, the policy and α"""
+    block: Count = 1
+    """steps that are taken with one policy, followed by as many updates in one program; more are faster on a GPU"""
     evaluation_episodes: Count = 1
     """episodes of an evaluation, with the mean action; nothing is learned from them"""
 
     def rules(self) -> None:
         """Raises SettingError for limits in the wrong order, a memory smaller than a batch, a λ < 1 without a λF.
 
-        It also raises SettingError if the number of critics is not 1 or 2.
+        It also raises SettingError for steps that are not whole blocks, for networks without hidden layers, and for a
+        number of critics that is not 1 or 2.
         """
         needed = "a lower limit and then a higher one are needed, because what is outside of them is cut off"
         require(self.limits[0] < self.limits[1], self, "limits", needed)
+        for name in ("steps", "collection_steps"):
+            whole = f"a multiple of block = {self.block:,} is needed, because steps are taken in blocks"
+            require(getattr(self, name) % self.block == 0, self, name, whole)
         if not is_traced(self.critics):
             require(bool(self.critics in (1, 2)), self, "critics", "1 or 2 is needed")
+        require(len(self.hidden) > 0, self, "hidden", "at least one layer is needed")
         require(
             self.memory >= self.batch, self, "memory", f"at least {self.batch:,} is needed, because that is a batch"
         )

@@ -1,27 +1,31 @@
 """Many agents that learn at the same time: the task on the host, the networks and the memory on the device.
 
 Every agent plays in its own copy of the task. All copies take a step together, and one compiled program runs all
-agents. Step t goes like this:
+agents. The steps come in blocks of `Config.block` steps. The block of steps t, t + 1, … goes like this:
 
-    actions ← act(policies, observations)      on the device; the host waits for the actions
-    step(actions)                              on the host, in a separate thread
-    learn(transitions of step t − 1)           on the device, at the same time: remember them, one update of every agent
+    policies ← the agents' present policies    for a block of several steps, they are copied to the host
+    act, step, act, step, …                    on the host, in a separate thread
+    learn(transitions of the last block)       on the device, at the same time: for each step of the block, remember its
+                                               transitions and update every agent once
 
-So stepping and learning overlap, and a transition can first take part in an update one step after it was made. This is
-the only difference from a loop that waits. Two arrays travel in a step: actions to the host, transitions to the device.
+So stepping and learning overlap, and there are as many updates as steps. A transition can first take part in an update
+one block after it was made, and a policy acts for a whole block. A block of one step is nearest to a loop that waits:
+actions travel to the host and transitions to the device at every step. The updates of a larger block are one program,
+and nothing travels before it ends.
 
 Agents may differ in the numbers of a `Variant`. Step t of an agent uses fold_in(key, t), so training in chunks gives
 the same result as training in one call. `get` and `set` save and restore what lives on the host.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Array, Float
 
 from wane.agents import bandit
 from wane.agents.common.networks import MLP
@@ -29,6 +33,7 @@ from wane.agents.sac import training
 from wane.agents.sac.config import Config
 from wane.agents.sac.programs import act_best, init_all, make_programs, take_apart
 from wane.agents.sac.training import State, Terms, Variant
+from wane.types import Tree
 from wane.worlds.control import Outcome, Task
 
 EXPLORE, EVALUATE = 2**32 - 2, 2**32 - 3
@@ -59,14 +64,18 @@ class Fleet:
         Without `variants`, all agents have the settings of `config`.
         """
         self.keys, self.task, self.config, self.variants = keys, task, config, variants
+        if variants is not None:
+            training.require_networks(config, variants.critics, variants.feature_weight)
         self._batch = task.batch(self._seeds(EXPLORE), threads)
         self._test_seeds = np.repeat(self._seeds(EVALUATE), config.evaluation_episodes).tolist()
         self._tests = task.batch(self._test_seeds, threads)
         # A separate thread takes the steps: on a GPU, starting the many small kernels of an update keeps the thread
         # that starts them busy for as long as the update takes.
         self._stepper = ThreadPoolExecutor(1)
-        # The transitions of the last step, which the next call of `learn` takes.
-        self._pending = np.zeros((len(keys), training.row_size(task) + 2), np.float32)
+        self._wide = bool(jax.config.jax_enable_x64)  # pyright: ignore[reportAttributeAccessIssue]
+        # The transitions of the last block, which the next call of `learn` takes.
+        self._pending = np.zeros((config.block, len(keys), training.row_size(task) + 2), np.float32)
+        self._keys_to_act = self._to_act(keys)
 
     def init(self) -> State:
         """The first states of all agents."""
@@ -77,26 +86,44 @@ class Fleet:
 
     def epoch(self, states: State, number: int) -> tuple[State, Info]:
         """Runs epoch `number` of all agents and then an evaluation. The given states cannot be used afterwards."""
-        size, begin = len(self.keys), number * self.config.steps
-        sums = Terms(*(jnp.zeros(size) for _ in Terms._fields))
+        size, config, begin = len(self.keys), self.config, number * self.config.steps
+        sums, updates = Terms(*(jnp.zeros(size) for _ in Terms._fields)), 0
         finished, earned = np.zeros(size), np.zeros(size)
         leaves, structure = take_apart(states)
-        programs, updates = make_programs(self.task, self.config, structure), 0
-        for t in range(begin, begin + self.config.steps):
-            seen = self._batch.observation
-            taken = np.asarray(programs.act(leaves[: programs.n_policy], self.keys, seen, t))
-            stepping = self._stepper.submit(self._batch.step, taken)
-            if t >= self.config.collection_steps:
+        programs = make_programs(self.task, config, structure)
+        for t in range(begin, begin + config.steps, config.block):
+            act = partial(programs.act, self._to_act(leaves[: programs.n_policy]), self._keys_to_act)
+            # The first actions are computed before the update begins: the device computes one thing after another.
+            taken = np.asarray(act(self._batch.observation, t))
+            stepping = self._stepper.submit(self._play, act, taken, t)
+            if t >= config.collection_steps:
                 leaves, sums = programs.learn(leaves, sums, self.keys, self.variants, self._pending, t)
-                updates += 1
+                updates += config.block
             elif t > 0:
                 leaves = programs.remember(leaves, self.keys, self.variants, self._pending, t)
-            outcome = stepping.result()
-            self._pending = pack(seen, taken, outcome)
-            finished += outcome.ended
-            earned += np.where(outcome.ended, outcome.earned, 0.0)
+            self._pending, ended, returns = stepping.result()
+            finished += ended
+            earned += returns
         states = jax.tree_util.tree_unflatten(structure, leaves)
         return states, self._tell(states, sums, updates, finished, earned, number)
+
+    def _to_act(self, tree: Tree) -> Any:
+        """Returns a copy on the host of arrays that are needed to act. A block of one step uses them where they are."""
+        # `learn` donates the policies while the agents act by them, so a copy is needed on a machine without a GPU too.
+        return tree if self.config.block == 1 else jax.device_put(tree, jax.devices("cpu")[0], may_alias=False)
+
+    def _play(self, act: Callable[..., Array], taken: np.ndarray, t: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Takes the steps of a block. Returns the transitions, and the number and sum of returns of ended episodes."""
+        rows, ended, earned = [], np.zeros(len(taken)), np.zeros(len(taken))
+        with jax.enable_x64(self._wide):  # A thread starts with the precision of the process, not of its parent.
+            for i in range(self.config.block):
+                seen = self._batch.observation
+                taken = np.asarray(act(seen, t + i)) if i else taken
+                outcome = self._batch.step(taken)
+                rows.append(pack(seen, taken, outcome))
+                ended += outcome.ended
+                earned += np.where(outcome.ended, outcome.earned, 0.0)
+        return np.stack(rows), ended, earned
 
     def _tell(
         self, states: State, sums: Terms, updates: int, finished: np.ndarray, earned: np.ndarray, number: int
@@ -109,13 +136,13 @@ class Fleet:
 
     def evaluate(self, params: MLP, number: int) -> Float[np.ndarray, " agents"]:
         """The mean return of every agent's test episodes. They begin in different states for every epoch `number`."""
-        each, tests = self.config.evaluation_episodes, self._tests
+        each, tests, policies = self.config.evaluation_episodes, self._tests, self._to_act(params)
         # Several episodes of one agent begin in different states.
         words = [[seed, number, i % each] for i, seed in enumerate(self._test_seeds)]
         tests.restart([int(np.random.SeedSequence(word).generate_state(1)[0]) for word in words])
         total, live = np.zeros(len(self._test_seeds)), np.ones(len(self._test_seeds))
         for _ in range(self.task.steps):
-            actions = act_best(params, tests.observation.reshape(len(self.keys), each, -1))
+            actions = act_best(policies, tests.observation.reshape(len(self.keys), each, -1))
             outcome = tests.step(np.asarray(actions).reshape(len(total), -1))
             total += outcome.reward * live
             live *= ~outcome.ended

@@ -4,7 +4,9 @@ The programs take the leaves of the agents' states, not the states: a state has 
 and putting it together in Python would take as long as an update does on a GPU. The programs are made once for each
 task, configuration and structure of states, so several fleets can share them.
 
-Step t of an agent uses three keys made from fold_in(key, t): key 0 to act, key 1 for the bandit and key 2 to learn.
+A block holds the transitions of some steps of all agents, one step after another. `remember` and `learn` go through it
+step by step, and t is the number of its first step. Step t of an agent uses three keys made from fold_in(key, t): key 0
+to act, key 1 for the bandit and key 2 to learn.
 """
 
 from functools import cache, partial
@@ -32,9 +34,9 @@ class Programs(NamedTuple):
     act: Any
     """(leaves of the policies, keys, observations, t) → actions"""
     remember: Any
-    """(leaves, keys, variants, pending, t) → leaves; donates the given leaves, which cannot be used afterwards"""
+    """(leaves, keys, variants, block, t) → leaves; donates the given leaves, which cannot be used afterwards"""
     learn: Any
-    """(leaves, sums, keys, variants, pending, t) → (leaves, sums); donates the given leaves and sums"""
+    """(leaves, sums, keys, variants, block, t) → (leaves, sums); donates the given leaves and sums"""
     n_policy: int
     """The number of leaves that belong to the policies."""
 
@@ -55,16 +57,26 @@ def make_programs(task: Task, config: Config, structure: Any) -> Programs:
         actors = jax.tree_util.tree_unflatten(policies, leaves)
         return jax.vmap(partial(_act, config, number))(keys, actors, observations)
 
-    def remember(leaves: Leaves, keys: jax.Array, variants: Any, pending: Array, number: Integer) -> Leaves:
-        states = jax.vmap(partial(_remember, config, number))(keys, variants, whole(leaves), pending)
-        return take_apart(states)[0]
+    def remember(leaves: Leaves, keys: jax.Array, variants: Any, block: Array, number: Integer) -> Leaves:
+        def step(states: State, given: tuple[Array, Array]) -> tuple[State, None]:
+            rows, t = given
+            return jax.vmap(partial(_remember, config, t))(keys, variants, states, rows), None
+
+        return take_apart(jax.lax.scan(step, whole(leaves), (block, jnp.asarray(number) + jnp.arange(len(block))))[0])[
+            0
+        ]
 
     def learn(
-        leaves: Leaves, sums: Terms, keys: jax.Array, variants: Any, pending: Array, number: Integer
+        leaves: Leaves, sums: Terms, keys: jax.Array, variants: Any, block: Array, number: Integer
     ) -> tuple[Leaves, Terms]:
-        each = jax.vmap(partial(_remember_and_learn, task, config, number))
-        states, terms = each(keys, variants, whole(leaves), pending)
-        return take_apart(states)[0], Terms(*(total + term for total, term in zip(sums, terms, strict=True)))
+        def step(now: tuple[State, Terms], given: tuple[Array, Array]) -> tuple[tuple[State, Terms], None]:
+            (states, sums), (rows, t) = now, given
+            states, terms = jax.vmap(partial(_remember_and_learn, task, config, t))(keys, variants, states, rows)
+            return (states, Terms(*(total + term for total, term in zip(sums, terms, strict=True)))), None
+
+        numbers = jnp.asarray(number) + jnp.arange(len(block))
+        (states, sums), _ = jax.lax.scan(step, (whole(leaves), sums), (block, numbers))
+        return take_apart(states)[0], sums
 
     programs = jax.jit(act), jax.jit(remember, donate_argnums=0), jax.jit(learn, donate_argnums=(0, 1))
     return Programs(*programs, policies.num_leaves)
@@ -99,12 +111,12 @@ def _remember(
     key: jax.Array,
     variant: Variant | None,
     state: State,
-    pending: Float[Array, " numbers"],
+    row: Float[Array, " numbers"],
 ) -> State:
     """The state of one agent after one more step of the task."""
     arm_key = jax.random.fold_in(jax.random.fold_in(key, number), 1)
-    row, ended, earned = pending[:-2], pending[-2] > 0, pending[-1]
-    return training.remember(state, row, ended, earned, arm_key, own_config(config, variant))
+    ended, earned = row[-2] > 0, row[-1]
+    return training.remember(state, row[:-2], ended, earned, arm_key, own_config(config, variant))
 
 
 def _remember_and_learn(
@@ -114,9 +126,9 @@ def _remember_and_learn(
     key: jax.Array,
     variant: Variant | None,
     state: State,
-    pending: Float[Array, " numbers"],
+    row: Float[Array, " numbers"],
 ) -> tuple[State, Terms]:
     """The state of one agent after one more step of the task and one update."""
-    state = _remember(config, number, key, variant, state, pending)
+    state = _remember(config, number, key, variant, state, row)
     learn_key = jax.random.fold_in(jax.random.fold_in(key, number), 2)
     return training.learn(state, task, own_config(config, variant), learn_key)

@@ -17,8 +17,9 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, ArrayLike, Bool, Float, Int
 
 from wane.agents import bandit
 from wane.agents.common import replay
@@ -26,8 +27,9 @@ from wane.agents.common.networks import MLP
 from wane.agents.common.replay import Replay
 from wane.agents.sac import equations
 from wane.agents.sac.config import Config
-from wane.agents.sac.networks import Critics, join, look, make_actor, make_critics, q_values
+from wane.agents.sac.networks import Critics, evaluate, first, join, look, make_actor, make_critics, q_values
 from wane.checks import is_traced
+from wane.settings import require
 from wane.types import AnyArray, Scalar, Tree
 from wane.worlds.control import Task
 
@@ -90,7 +92,12 @@ class Terms(NamedTuple):
 
 
 def init(key: jax.Array, world: Task, config: Config) -> State:
-    """Returns random networks and an empty replay memory. `key` is the key that `train` takes."""
+    """Returns random networks and an empty replay memory. `key` is the key that `train` takes.
+
+    Raises SettingError for two critics and a λF with only two networks.
+    """
+    if not any(map(is_traced, (config.critics, config.feature_weight))):
+        require_networks(config, config.critics, config.feature_weight)
     actor_key, critic_key, arm_key = jax.random.split(jax.random.fold_in(key, APART), 3)
     actor: Any = make_actor(actor_key, world, config)
     critics: Any = make_critics(critic_key, world, config)
@@ -110,6 +117,13 @@ def init(key: jax.Array, world: Task, config: Config) -> State:
         bandit.draw(arms, jax.random.uniform(arm_key)),
         memory,
     )
+
+
+def require_networks(config: Config, critics: ArrayLike, feature_weight: ArrayLike) -> None:
+    """Raises SettingError if an agent has two critics and a λF, but the configuration has only two networks."""
+    needed = int(np.max(np.asarray(critics) + (np.asarray(feature_weight) > 0)))
+    reason = f"{needed} are needed, because an agent has two critics and a λF (feature_weight = 0 leaves the λF out)"
+    require(needed <= config.networks, config, "networks", reason)
 
 
 def row_size(world: Task) -> int:
@@ -140,6 +154,13 @@ def n_critics(config: Config) -> int:
     return 2 if is_traced(config.critics) or config.critics > 1 else 1
 
 
+def n_networks(config: Config) -> int:
+    """The number of networks that a program must compute, critics and λF together."""
+    known = not any(map(is_traced, (config.critics, config.feature_weight)))
+    # With two networks, an agent's networks are always the first ones.
+    return n_critics(config) + has_features(config) if known and config.networks == 2 else config.networks
+
+
 def ranges(
     state: State, inputs: Float[Array, "batch features"], config: Config
 ) -> tuple[State, Float[Array, "..."], Float[Array, "..."]]:
@@ -168,10 +189,11 @@ def goals(
     action, log_prob = equations.squash(*look(state.params, data.next_observation, config), noise)
     after, lam = join(data.next_observation, action), lam_of(state, config)
     discount = config.discount * (1 - data.terminated)
-    q_next = equations.lower(q_values(state.target.q, after, n_critics(config)), config.critics)
+    q, phi_lam_next = evaluate(used(state.target, config), after)
+    q_next = equations.lower(q, config.critics)
     change, features = jnp.zeros_like(q_next), None
     if phi_t is not None:
-        phi_lam_next = state.target.features(after)
+        assert phi_lam_next is not None
         weights = equations.reward_weights(phi_t, data.reward, config.ridge)
         change = equations.correction(phi_t, phi_lam_next, weights, lam)
         features = equations.feature_target(phi_t, phi_lam_next, lam, discount)
@@ -189,10 +211,10 @@ def update_critics(state: State, data: Batch, noise: Array, config: Config) -> t
     goal = goals(state, data, phi_t, noise, config)
 
     def loss(critics: Any) -> tuple[Array, tuple[Array, ...]]:
-        q = q_values(critics.q, inputs)
+        q, phi_lam = evaluate(critics, inputs)
         error, mismatch = equations.critic_loss(goal.q, q, config.critics), jnp.zeros_like(goal.correction)
-        if goal.features is not None:
-            mismatch = equations.feature_loss(goal.features, critics.features(inputs))
+        if goal.features is not None and phi_lam is not None:
+            mismatch = equations.feature_loss(goal.features, phi_lam)
         return error + config.feature_weight * mismatch, (error, mismatch, q[0].mean())
 
     critics, optimiser = used(state.critics, config), used(state.optimisers.critics, config)
@@ -209,8 +231,8 @@ def used(tree: Tree, config: Config) -> Any:
     def take(critics: Any) -> Any:
         if not isinstance(critics, Critics):
             return critics
-        q = jax.tree_util.tree_map(lambda leaf: leaf[: n_critics(config)], critics.q)
-        return Critics(q, critics.features if has_features(config) else None)  # pyright: ignore[reportArgumentType]
+        hidden, q = first(critics.hidden, n_networks(config)), first(critics.q, n_critics(config))
+        return Critics(hidden, q, critics.features if has_features(config) else None)  # pyright: ignore
 
     return jax.tree_util.tree_map(take, tree, is_leaf=lambda each: isinstance(each, Critics))
 
@@ -221,8 +243,11 @@ def put_back(old: Tree, new: Tree) -> Any:
     def put(old: Any, new: Any) -> Any:
         if not isinstance(old, Critics):
             return new
-        q = jax.tree_util.tree_map(lambda old, new: old.at[: len(new)].set(new), old.q, new.q)
-        return Critics(q if len(new.q.layers[0].bias) == 1 else new.q, new.features or old.features)
+        hidden, q = jax.tree_util.tree_map(fill, (old.hidden, old.q), (new.hidden, new.q))
+        return Critics(hidden, q, new.features or old.features)
+
+    def fill(old: Array, new: Array) -> Array:
+        return new if len(new) == len(old) else old.at[: len(new)].set(new)
 
     return jax.tree_util.tree_map(put, old, new, is_leaf=lambda each: isinstance(each, Critics))
 
@@ -235,7 +260,7 @@ def update_actor(
 
     def loss(actor: MLP) -> tuple[Array, Array]:
         action, log_prob = equations.squash(*look(actor, data.observation, config), noise)
-        q = q_values(state.critics.q, join(data.observation, action), n_critics(config))
+        q = q_values(state.critics, join(data.observation, action), n_critics(config))
         return equations.actor_loss(log_prob, equations.lower(q, config.critics), temperature), log_prob
 
     adam, actor = optax.adam(config.learning_rate), state.params
