@@ -12,6 +12,7 @@ from wane.agents import sac
 from wane.agents.common import replay
 from wane.agents.common.driving import drive
 from wane.agents.sac import Batch, Config, Fleet, Variant, equations, networks, training
+from wane.agents.sac.fleet import players
 from wane.settings import SettingError
 from wane.worlds.control import Task
 
@@ -349,6 +350,25 @@ def test_steps_in_blocks(fleet):
     rows = training.unpack(states.replay.items[0][:18], TASK)
     follows = np.all(np.isclose(rows.next_observation[:-1], rows.observation[1:]), 1)
     assert np.flatnonzero(~follows).tolist() == [6, 13]
+
+
+def test_agents_that_act_alike_share_a_copy_of_the_task(monkeypatch, quick_compilation):
+    """SAC with one critic and with λ = 1 and a λF share one; the result is the same as with a copy for each."""
+    kinds = [KINDS[name] for name in ("unit", "two", "one")]
+    variants = Variant(*(jnp.asarray(column, float) for column in zip(*kinds, strict=True)))
+    keys = jnp.stack([KEY] * 3)
+    first, group = players(keys, variants)
+    assert (first.tolist(), group.tolist()) == ([0, 1], [0, 1, 0])
+    assert players(jax.random.split(KEY, 3), variants)[1].tolist() == [0, 1, 2]
+    found = []
+    for playing in (players, lambda keys, variants: (np.arange(3),) * 2):
+        monkeypatch.setattr("wane.agents.sac.fleet.players", playing)
+        fleet = Fleet(keys, TASK, dataclasses.replace(TINY, block=2), variants)
+        states, one = fleet.epoch(fleet.init(), 0)
+        states, two = fleet.epoch(states, 1)
+        found.append((states, one, two, fleet._pending))
+    for mine, theirs in zip(LEAVES(found[0]), LEAVES(found[1]), strict=True):
+        np.testing.assert_array_equal(mine, theirs)
 
 
 def test_two_critics_and_a_lambda_f_need_three_networks(fleet):

@@ -13,6 +13,9 @@ one block after it was made, and a policy acts for a whole block. A block of one
 actions travel to the host and transitions to the device at every step. The updates of a larger block are one program,
 and nothing travels before it ends.
 
+SAC with one critic and SAC with λ = 1 and a λF act alike, because the λF does not change the values. Agents that act
+alike and have the same key share a copy of the task if they step in blocks, so nothing is simulated twice.
+
 Agents may differ in the numbers of a `Variant`. Step t of an agent uses fold_in(key, t), so training in chunks gives
 the same result as training in one call. `get` and `set` save and restore what lives on the host.
 """
@@ -25,7 +28,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 from wane.agents import bandit
 from wane.agents.common.networks import MLP
@@ -66,6 +69,8 @@ class Fleet:
         self.keys, self.task, self.config, self.variants = keys, task, config, variants
         if variants is not None:
             training.require_networks(config, variants.critics, variants.feature_weight)
+        # The agents that play, and the copy of the task in which each agent's steps are taken.
+        self._players, self._copy = players(keys, variants) if config.block > 1 else (np.arange(len(keys)),) * 2
         self._batch = task.batch(self._seeds(EXPLORE), threads)
         self._test_seeds = np.repeat(self._seeds(EVALUATE), config.evaluation_episodes).tolist()
         self._tests = task.batch(self._test_seeds, threads)
@@ -108,9 +113,12 @@ class Fleet:
         return states, self._tell(states, sums, updates, finished, earned, number)
 
     def _to_act(self, tree: Tree) -> Any:
-        """Returns a copy on the host of arrays that are needed to act. A block of one step uses them where they are."""
+        """Returns a copy on the host of the players' arrays. A block of one step uses arrays where they are."""
+        if self.config.block == 1:
+            return tree
+        own = jax.tree_util.tree_map(lambda leaf: leaf[self._players], tree)
         # `learn` donates the policies while the agents act by them, so a copy is needed on a machine without a GPU too.
-        return tree if self.config.block == 1 else jax.device_put(tree, jax.devices("cpu")[0], may_alias=False)
+        return jax.device_put(own, jax.devices("cpu")[0], may_alias=False)
 
     def _play(self, act: Callable[..., Array], taken: np.ndarray, t: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Takes the steps of a block. Returns the transitions, and the number and sum of returns of ended episodes."""
@@ -123,7 +131,7 @@ class Fleet:
                 rows.append(pack(seen, taken, outcome))
                 ended += outcome.ended
                 earned += np.where(outcome.ended, outcome.earned, 0.0)
-        return np.stack(rows), ended, earned
+        return np.stack(rows)[:, self._copy], ended[self._copy], earned[self._copy]
 
     def _tell(
         self, states: State, sums: Terms, updates: int, finished: np.ndarray, earned: np.ndarray, number: int
@@ -142,13 +150,13 @@ class Fleet:
         tests.restart([int(np.random.SeedSequence(word).generate_state(1)[0]) for word in words])
         total, live = np.zeros(len(self._test_seeds)), np.ones(len(self._test_seeds))
         for _ in range(self.task.steps):
-            actions = act_best(policies, tests.observation.reshape(len(self.keys), each, -1))
+            actions = act_best(policies, tests.observation.reshape(len(self._players), each, -1))
             outcome = tests.step(np.asarray(actions).reshape(len(total), -1))
             total += outcome.reward * live
             live *= ~outcome.ended
             if not live.any():
                 break
-        return total.reshape(len(self.keys), each).mean(1)
+        return total.reshape(-1, each).mean(1)[self._copy]
 
     def get(self) -> dict[str, Any]:
         """Returns what lives on the host: the copies of the task, and the transitions not yet in the replay memory."""
@@ -161,7 +169,21 @@ class Fleet:
 
     def _seeds(self, kind: int) -> list[int]:
         bits = jax.vmap(lambda key: jax.random.bits(jax.random.fold_in(key, kind)))
-        return np.asarray(bits(self.keys)).tolist()
+        return np.asarray(bits(self.keys))[self._players].tolist()
+
+
+def players(
+    keys: jax.Array, variants: Variant | None
+) -> tuple[Int[np.ndarray, " players"], Int[np.ndarray, " agents"]]:
+    """Returns the first agents of all groups that act alike, and for each agent the number of its group."""
+    signs = [np.asarray(jax.random.key_data(keys)).reshape(len(keys), -1)]
+    if variants is not None:
+        critics, lam, adaptive, weight, averaging = (np.asarray(column, float) for column in variants)
+        # The λF changes no value if λ = 1, and the bandit's settings change nothing unless λ is adaptive.
+        signs.append(np.stack([critics, lam, adaptive, weight * ((lam < 1) | (adaptive > 0)), averaging * adaptive], 1))
+    first, group = np.unique(np.concatenate(signs, 1), axis=0, return_index=True, return_inverse=True)[1:]
+    order = np.argsort(first)
+    return first[order], np.argsort(order)[group.ravel()]
 
 
 def pack(
