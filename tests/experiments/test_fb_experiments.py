@@ -24,7 +24,7 @@ from wane.experiments.common import episodes
 from wane.experiments.common.tables import frame
 from wane.experiments.contract import Loop, seed_keys
 from wane.experiments.networks import (
-    fb_asymmetric,
+    asymmetric_tables,
     fb_lambda_learning,
     fb_lambda_table,
     fb_zero_shot,
@@ -239,17 +239,33 @@ def test_the_closed_form_estimates(tiny):
 @pytest.mark.slow
 def test_the_optimum_of_the_asymmetric_world(tiny):
     _, tables, _ = tiny("fb-asymmetric")
-    best = tables["best_episodes"].groupby("lam")["earned"].last()
-    assert best[1.0] == 6 * (50 - 4)
-    assert best[0.1] == pytest.approx(sum((6, *[2] * 6)) / 0.9, abs=0.3)
-    # The planner does not wander before it collects rewards, although the episode is long enough for it.
     rows = tables["best_episodes"]
-    assert rows[(rows["lam"] == 0.1) & (rows["reward"] > 0)]["time"].iloc[0] == 4
+    best = rows.groupby(["lam", "large"])["earned"].last()
+    for large, soonest in ((6.0, 4), (11.0, 5)):
+        assert best[1.0, large] == large * (50 - 4)
+        assert best[0.1, large] == pytest.approx(sum((large, *[2] * 6)) / 0.9, abs=0.3)
+        # The planner does not wander before it collects rewards, although the episode is long enough for it.
+        paid = rows[(rows["lam"] == 0.1) & (rows["large"] == large) & (rows["reward"] > 0)]
+        assert paid["time"].iloc[0] == soonest
+
+
+@pytest.mark.slow
+def test_a_trained_agent_is_paid_by_each_large_reward(tiny):
+    """Every episode starts with the large reward that the table names, and earns what the visited cells pay."""
+    settings, tables, _ = tiny("fb-asymmetric")
+    world, labels = asymmetric_tables.make_world(settings, 1.0, 6.0), ["seed", "lam", "large", "factor"]
+    played = tables["episodes"].groupby(labels)
+    assert len(played) == 2 * 2 * len(settings.larges) * len(settings.factors)
+    for (_, lam, large, _), rows in played:
+        assert rows["remaining0"].iloc[0] == large
+        visits = np.array([(rows["cell"].iloc[1:] == site).sum() for site in world.sites])
+        paid = np.array([large, *[2] * 6]) * (visits if lam == 1 else (1 - lam**visits) / (1 - lam))
+        assert rows["earned"].iloc[-1] == pytest.approx(paid.sum(), rel=1e-5)
 
 
 def test_where_exact_agents_go_to_the_large_reward():
     """On our map λ = 1 goes right at the paper's τ = 200, and left if the policy is sharper or the reward larger."""
-    world = fb_asymmetric.make_world(find("fb-asymmetric").paper, 1.0)
+    world = asymmetric_tables.make_world(find("fb-asymmetric").paper, 1.0, 6.0)
     by_temperature = switching.switching_table(world, [6.0], [2.0, 20.0, 30.0, 40.0, 200.0, 1000.0], 0.99)
     assert by_temperature["earned"].tolist() == [276.0, 276.0, 276.0, 90.0, 90.0, 90.0]
     assert (by_temperature["best_earned"] == 276.0).all()
@@ -259,7 +275,7 @@ def test_where_exact_agents_go_to_the_large_reward():
 
 
 def test_exact_agents_are_consistent_with_their_own_values():
-    world = fb_asymmetric.make_world(find("fb-asymmetric").paper, 1.0)
+    world = asymmetric_tables.make_world(find("fb-asymmetric").paper, 1.0, 6.0)
     rewards, temperature = switching.rewards_of(world, [6.0]), 20.0
     q, settled = switching.softmax_values(world, rewards, np.array([temperature]), 0.99)
     chances = softmax(q[0] / temperature, axis=-1)
@@ -272,21 +288,23 @@ def test_the_papers_premise_decides_where_its_claim_is_judged():
     """Agents that stay with the small rewards fail only where the exact agent goes to the large one."""
     experiment = find("fb-asymmetric")
     settings = dataclasses.replace(experiment.paper, lambdas=(1.0,), factors=(1.0, 10.0), seeds=1)
-    world = fb_asymmetric.make_world(settings, 1.0)
-    exact = switching.switching_table(world, [6.0], [20.0, 200.0], 0.99)
-    stay = pd.DataFrame({"cell": [world.sites[3]] * 51, "earned": 90.0, "lam": 1.0, "seed": 0})
-    left = stay.assign(cell=world.sites[0], earned=276.0)
-    best = left.drop(columns="seed")
+    world = asymmetric_tables.make_world(settings, 1.0, 6.0)
+    exact = switching.switching_table(world, settings.larges, [20.0, 200.0], 0.99)
+    right = pd.DataFrame({"cell": [world.sites[3]] * 51, "earned": 90.0, "lam": 1.0, "seed": 0})
+    left, left_11 = (right.assign(cell=world.sites[0], earned=46 * large) for large in settings.larges)
+    best = pd.concat([left.assign(large=6.0), left_11.assign(large=11.0)]).drop(columns="seed")
 
-    def verdict(claim, plain, sharp):
-        shown = pd.concat([plain.assign(factor=1.0), sharp.assign(factor=10.0)])
-        records = experiment.findings(settings, {"exact": exact, "episodes": shown, "best_episodes": best})
-        return {record["name"]: record["verdict"] for record in records}[claim]
+    def verdicts(small_plain, small_sharp, large_plain):
+        shown = {(6.0, 1.0): small_plain, (6.0, 10.0): small_sharp, (11.0, 1.0): large_plain, (11.0, 10.0): left_11}
+        played = pd.concat([rows.assign(large=large, factor=factor) for (large, factor), rows in shown.items()])
+        records = experiment.findings(settings, {"exact": exact, "episodes": played, "best_episodes": best})
+        found = {record["name"]: record["verdict"] for record in records}
+        return found["large-for-ever"], found["as-the-exact-agent"]
 
-    assert verdict("large-for-ever", stay, stay) == "fails"
-    assert verdict("large-for-ever", stay, left) == "holds"
-    assert verdict("as-the-exact-agent", stay, stay) == "holds"
-    assert verdict("as-the-exact-agent", left, left) == "fails"
+    assert verdicts(right, left, left_11) == ("holds", "holds")
+    assert verdicts(right, right, left_11) == ("fails", "holds")
+    assert verdicts(right, left, right) == ("fails", "fails"), "with 11 the exact agent stays there at τ = 200 too"
+    assert verdicts(left, left, left_11) == ("holds", "fails")
 
 
 @pytest.mark.fuzz

@@ -104,11 +104,11 @@ CASES: list[Case] = [
         {
             "factors": (2.0,),
             "agent.horizon": 1,
-            "large": 9.0,
+            "larges": (9.0,),
             "exact_larges": (9.0,),
             "exact_temperatures": (1e-3,),
         },
-        {"near-the-optimum": "add 1 to factors", "large-for-ever": "raise large or factors"},
+        {"near-the-optimum": "add 1 to factors", "large-for-ever": "raise larges or factors"},
     ),
     (
         "mvt",
