@@ -48,7 +48,7 @@ def shown_cases(settings: Asymmetric) -> list[tuple[float, float]]:
 
     The first large reward is shown with each λ.
     """
-    last = [(LASTING, settings.larges[-1])] if LASTING in settings.lambdas and len(settings.larges) > 1 else []
+    last = [(LASTING, large) for large in settings.larges[1:][-1:] if LASTING in settings.lambdas]
     return [(lam, settings.larges[0]) for lam in settings.lambdas] + last
 
 
