@@ -372,11 +372,8 @@ def test_kept_agents_beside_the_optimum_of_the_mixed_tasks():
     assert share[fb_zero_shot.PLAIN] == pytest.approx(95.1, abs=0.05)
     assert share[fb_zero_shot.CONDITIONED] == pytest.approx(81.3, abs=0.05)
     experiment, record = find("fb-zero-shot"), json.loads((folder / "run.json").read_text())
-    assert (
-        list(record["films"].values())
-        == list(fb_zero_shot.films(experiment.paper, tables))
-        == list(fb_zero_shot.AGENTS)
-    )
+    shown = list(fb_zero_shot.films(experiment.paper, tables))
+    assert list(record["films"].values()) == shown == list(fb_zero_shot.AGENTS)
     assert all((folder / film).stat().st_size > 10_000 for film in record["films"])
 
 
