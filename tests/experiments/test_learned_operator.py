@@ -2,9 +2,7 @@
 
 import dataclasses
 import io
-import re
 
-import numpy as np
 import pandas as pd
 import pytest
 
@@ -55,16 +53,8 @@ def test_claims_hold_on_one_side_of_their_thresholds_and_fail_on_the_other(share
 
 def test_one_bad_seed_fails_the_asymmetric_map_and_leaves_means_undecided():
     found = verdicts(made_tables((0.99, 0.99, 0.93), 0.0795))
-    assert found == dict.fromkeys(["four-rooms", "accurate", "other-maps"], "undecided") | {"asymmetric": "fails"}
-
-
-def test_an_unknown_optimum_is_left_out():
-    tables = made_tables((0.99, 0.99, 0.99), 0.05)
-    unknown = (tables["optima"]["map"] == ASYMMETRIC) & (tables["optima"]["lam"] == 0.5)
-    tables["optima"].loc[unknown, "optimum"] = np.nan
-    found = {each["name"]: each for each in EXPERIMENT.findings(PAPER, tables)}
-    assert "λ = 0.5" not in found["asymmetric"]["detail"]
-    assert found["asymmetric"]["verdict"] == "holds"
+    asymmetric = dict.fromkeys(["asymmetric", "asymmetric-slowly"], "fails")
+    assert found == dict.fromkeys(["four-rooms", "accurate", "other-maps"], "undecided") | asymmetric
 
 
 def test_claims_without_data_are_not_tested():
@@ -87,23 +77,13 @@ def test_settings_that_make_no_sense_are_refused(changes, message):
         Learning(**changes)
 
 
-def kept_returns(name, **choice):
-    """What agents of a kept run earned on the asymmetric map with λ = 0.5, where the optimum is not known."""
-    table = pd.read_parquet(KEPT / "paper" / name / "returns.parquet")
-    return select(table, map=ASYMMETRIC, lam=0.5, **choice)["mean_return"].to_numpy()
-
-
-def test_the_text_about_the_unknown_optimum_tells_what_the_kept_runs_earned():
-    learned, (solved,) = kept_returns("learned-operator"), kept_returns("lambda-operator", sweeps=IMPROVED)
-    assert list(learned) == [learned[0]] * PAPER.seeds
-    told = f"earn {learned[0]:.1f} there.* earns {solved:.1f}: .* at most {100 * learned[0] / solved:.1f} %"
-    assert re.search(told, EXPERIMENT.differences)
-
-
 @pytest.mark.fuzz
 def test_the_exact_operator_with_the_same_temperature_earns_as_much():
+    """Where rewards wear off slowly on the asymmetric map, no seed of the kept run loses anything by its errors."""
     same = Operating((ASYMMETRIC,), (0.5,), (IMPROVED,), temperature=PAPER.agent.temperature)
-    assert lambda_operator.fixed(same)["returns"]["mean_return"].item() == kept_returns("learned-operator")[0]
+    kept = pd.read_parquet(KEPT / "paper" / "learned-operator" / "returns.parquet")
+    earned = select(kept, map=ASYMMETRIC, lam=0.5)["mean_return"].tolist()
+    assert earned == [lambda_operator.fixed(same)["returns"]["mean_return"].item()] * PAPER.seeds
 
 
 @pytest.mark.fuzz

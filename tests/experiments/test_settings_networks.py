@@ -165,7 +165,7 @@ CASES: list[Case] = [
     ),
     (
         "learned-operator",
-        {"other_maps": ("two-rooms",), "other_lambdas": (0.25,), "tolerance": 0.2},
+        {"other_maps": ("two-rooms",), "other_lambdas": (0.25,)},
         {"four-rooms": "add four-rooms to maps", "accurate": "One run has no interval"},
     ),
 ]

@@ -34,8 +34,8 @@ from wane.experiments.common.tables import frame, select
 from wane.experiments.contract import Claim, Experiment, Finding, Loop, NotTested, Seeded, Tables, seed_keys
 from wane.experiments.networks.training import pairs
 from wane.experiments.tabular import lambda_operator
-from wane.experiments.tabular.lambda_operator import ASYMMETRIC, OTHERS, ROOMS, Map, Operating
-from wane.settings import DISTINCT, Count, Positive
+from wane.experiments.tabular.lambda_operator import ASYMMETRIC, OTHERS, ROOMS, Map, Operating, wear_off_slowly
+from wane.settings import DISTINCT, Count
 from wane.types import Integer
 from wane.worlds.world import World
 
@@ -72,17 +72,15 @@ class Learning(Seeded):
     """tasks with two random goals on each map"""
     horizon: Count = 50
     """steps of a test episode"""
-    tolerance: Positive = 0.1
-    """error that is allowed in the optimum of the asymmetric map"""
 
     @property
     def acting(self) -> Operating:
         """The settings of the same tasks in the experiment with the exact operator."""
-        return Operating(tasks=self.tasks, horizon=self.horizon, tolerance=self.tolerance)
+        return Operating(tasks=self.tasks, horizon=self.horizon)
 
 
 def fixed(settings: Learning) -> Tables:
-    """Returns the mean optimum of the tasks for every map and λ; NaN where it is not known."""
+    """Returns the mean optimum of the tasks for every map and λ."""
     rows = []
     for maps, lambdas in ((settings.maps, settings.lambdas), (settings.other_maps, settings.other_lambdas)):
         for name in maps:
@@ -193,7 +191,7 @@ def _act(world: World, config: Config, params: Params, tasks: Tasks) -> tuple[Fl
 
 
 def shares(tables: Tables, model: str, *maps: str) -> pd.DataFrame:
-    """Returns the rows of a model and some maps that have a known optimum, with the share of it that was earned.
+    """Returns the rows of a model and some maps, with the share of the optimum that was earned.
 
     An optimum of 0 has no shares: with a short horizon, no task may have a goal within reach.
     """
@@ -201,7 +199,7 @@ def shares(tables: Tables, model: str, *maps: str) -> pd.DataFrame:
     table = table[table["map"].isin(maps) & (table["model"] == model) & (table["optimum"] > 0)]
     if table.empty:
         cure = f"add {' and '.join(maps)} to {'maps' if model == FOR_ONE else 'other_maps'}, or raise horizon"
-        raise NotTested(f"No model {model} acted where the optimum is known and above 0: {cure}.")
+        raise NotTested(f"No model {model} acted where the optimum is above 0: {cure}.")
     return table.assign(share=table["mean_return"] / table["optimum"])
 
 
@@ -211,11 +209,17 @@ def _told(table: pd.DataFrame, column: str) -> str:
     return f"{told}; {table['seed'].nunique()} seeds"
 
 
-def every_seed_earns(least: float, *maps: str) -> Callable[[Learning, Tables], Finding]:
-    """Returns a test that every model for one λ earns more than a share of the optimum."""
+def every_seed_earns(least: float, name: str, slowly: bool) -> Callable[[Learning, Tables], Finding]:
+    """Returns a test that every model for one λ earns more than a share of the optimum on a map.
+
+    `slowly` chooses the λ with which rewards wear off slowly, or the other ones.
+    """
 
     def test(settings: Learning, tables: Tables) -> Finding:
-        table = shares(tables, FOR_ONE, *maps)
+        table = shares(tables, FOR_ONE, name)
+        table = table[wear_off_slowly(table) == slowly]
+        if table.empty:
+            raise NotTested("No model was trained for such a λ: add one to lambdas.")
         lowest = float(table["share"].min())
         return Finding(lowest > least, lowest, None, f"{_told(table, 'share')}; the estimate is the lowest of all")
 
@@ -249,10 +253,7 @@ def accurate(most: float, model: str) -> Callable[[Learning, Tables], Finding]:
 
 
 def draw(settings: Learning, tables: Tables) -> Figure:
-    """Draws the share of the optimum and the error of Φ for every map and λ, and the error during training.
-
-    Where the optimum is not known, the share is NaN, and no point is drawn.
-    """
+    """Draws the share of the optimum and the error of Φ for every map and λ, and the error during training."""
     figure = plots.figure(12.0, 4.2)
     share_ax, error_ax, curve_ax = figure.subplots(1, 3)
     table = _placed(tables["returns"]).merge(tables["optima"], on=["map", "lam"])
@@ -305,7 +306,7 @@ def _draw_curves(ax: Axes, table: pd.DataFrame) -> None:
 
 EXPERIMENT = Experiment(
     name="learned-operator",
-    title="A trained λ operator reaches the optimum",
+    title="How near a trained λ operator comes to the optimum",
     source="beyond the paper",
     summary=(
         "The paper trains a λ operator by bootstrapping from samples, with a temperature that is an absolute number. "
@@ -329,8 +330,15 @@ EXPERIMENT = Experiment(
     claims=(
         Claim(
             "asymmetric",
-            "On the asymmetric map, every seed of a model for one λ earns 98 % of the optimum where it is known.",
-            every_seed_earns(0.98, ASYMMETRIC),
+            "On the asymmetric map, every seed of a model for one λ earns 98 % of the optimum if rewards last or are "
+            "gone almost at once (λ = 1, λ ≤ 0.1).",
+            every_seed_earns(0.98, ASYMMETRIC, slowly=False),
+        ),
+        Claim(
+            "asymmetric-slowly",
+            "On the asymmetric map, every seed of a model for one λ earns 98 % of the optimum if rewards wear off "
+            "slowly (0.1 < λ < 1).",
+            every_seed_earns(0.98, ASYMMETRIC, slowly=True),
         ),
         Claim(
             "four-rooms",
@@ -350,10 +358,9 @@ EXPERIMENT = Experiment(
     ),
     differences=(
         "The paper's λ operator learns from transitions alone. This one needs the kernel of the world, its own or one "
-        "that is counted from transitions (agent.episodes), because its targets are solved for. The optimum of the "
-        "asymmetric map is known for λ = 0, 0.1 and 1 only. For λ = 0.5 all models of the paper's scale earn 30.6 "
-        "there, as the exact operator with the same temperature does, and the exact operator with a lower temperature "
-        "earns 33.6: so they earn at most 91.1 % of that optimum."
+        "that is counted from transitions (agent.episodes), because its targets are solved for. Where rewards wear off "
+        "slowly on the asymmetric map, the exact operator does not reach 98 % of the optimum either: its policies do "
+        "not change while rewards wear off, and they do not know when the episode ends."
     ),
     paper_cost="none stated",
     double_precision=False,

@@ -8,6 +8,9 @@ of steps for staying, and as the reward of a goal never grows, these steps go to
 
 for an order that reaches its last goal at step t of T. `wane.optimum` finds the same numbers for any depletion and any
 discount, a thousand times more slowly.
+
+With three goals or more, a shortest path may pass a goal that was visited before. That visit is paid but not counted
+here, so the result is then a lower bound. No best path of the worlds here does so (tested with an upper bound).
 """
 
 from itertools import permutations
@@ -21,7 +24,7 @@ from wane.types import AnyArray
 from wane.worlds.world import World
 
 MOST_GOALS = 4
-"""The largest number of goals for which all orders are tried."""
+"""The largest number of goals for which all orders are tried, unless the caller allows more."""
 
 
 def best_returns(
@@ -29,17 +32,18 @@ def best_returns(
     rewards: Float[AnyArray, "tasks states"],
     starts: Int[AnyArray, " tasks"],
     lams: Float[AnyArray, "*states"] | float,
+    most_goals: int = MOST_GOALS,
 ) -> Float[np.ndarray, " tasks"]:
     """Returns the largest sum of rewards that any agent can earn in each task before the horizon of the world.
 
     The world has no slip, and a site pays on arrival. Every task has the same number of goals, the states with a reward
-    above 0. `lams` is one λ for all states, or one for each. Raises ValueError if the tasks have too many goals or
-    different numbers of them.
+    above 0. `lams` is one λ for all states, or one for each. Raises ValueError if the tasks have more than
+    `most_goals` goals or different numbers of them.
     """
     rewards, starts, horizon = np.asarray(rewards, float), np.asarray(starts), int(world.horizon or 0)
     counts = np.unique((rewards > 0).sum(1))
-    if len(counts) != 1 or not 1 <= counts[0] <= MOST_GOALS:
-        raise ValueError(f"every task needs the same number of goals, 1 to {MOST_GOALS}, got {counts.tolist()}")
+    if len(counts) != 1 or not 1 <= counts[0] <= most_goals:
+        raise ValueError(f"every task needs the same number of goals, 1 to {most_goals}, got {counts.tolist()}")
     goals = np.nonzero(rewards)[1].reshape(len(rewards), counts[0])
     size = (len(rewards), "tasks"), (int(counts[0]) * horizon, "visits")
     require_memory("the rewards of all visits", *size, copies=4, cure="take fewer episodes or a shorter horizon")
