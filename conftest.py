@@ -21,6 +21,16 @@ settings.register_profile("wane", deadline=None, derandomize=True, max_examples=
 settings.load_profile("wane")
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Compiles quickly, because compiling takes most of the time of small tests.
+
+    `make fuzz` compiles as for users, and so do the examples of the documentation and the command line, which have
+    processes of their own.
+    """
+    if "fuzz" not in config.option.markexpr:
+        jax.config.update("jax_disable_most_optimizations", True)
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leaves out tests that are marked `fuzz`, unless they are asked for with `-m fuzz`."""
     if "fuzz" not in config.option.markexpr:

@@ -282,7 +282,7 @@ def test_claims_say_what_the_settings_leave_out(name, changes, missing):
 @pytest.mark.slow
 @pytest.mark.usefixtures("quick_compilation")
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[] if name == "fb-asymmetric" else [pytest.mark.fuzz]) for name in LEARNED]
+    "name", [pytest.param(name, marks=[] if name == "learned-operator" else [pytest.mark.fuzz]) for name in LEARNED]
 )
 def test_two_seeds_and_all_settings_of_the_agent_changed(name):
     compute(name, toy(name, seeds=2, **of_agent(name)[0]))
