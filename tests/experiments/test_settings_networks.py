@@ -279,11 +279,9 @@ def test_claims_say_what_the_settings_leave_out(name, changes, missing):
         assert reason in records[claim]["detail"]
 
 
-@pytest.mark.slow
+@pytest.mark.fuzz
 @pytest.mark.usefixtures("quick_compilation")
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[] if name == "learned-operator" else [pytest.mark.fuzz]) for name in LEARNED]
-)
+@pytest.mark.parametrize("name", LEARNED)
 def test_two_seeds_and_all_settings_of_the_agent_changed(name):
     compute(name, toy(name, seeds=2, **of_agent(name)[0]))
 
