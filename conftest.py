@@ -24,8 +24,8 @@ settings.load_profile("wane")
 def pytest_configure(config: pytest.Config) -> None:
     """Compiles quickly, because compiling takes most of the time of small tests.
 
-    `make fuzz` compiles as for users, and so do the examples of the documentation and the command line, which have
-    processes of their own.
+    `make fuzz` compiles as for users, except where a test asks for `quick_compilation`, and so do the examples of the
+    documentation and the command line, which have processes of their own.
     """
     if "fuzz" not in config.option.markexpr:
         jax.config.update("jax_disable_most_optimizations", True)
@@ -36,6 +36,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if "fuzz" not in config.option.markexpr:
         config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("fuzz")])
         items[:] = [item for item in items if not item.get_closest_marker("fuzz")]
+
+
+@pytest.fixture(scope="module")
+def quick_compilation() -> Iterator[None]:
+    """Compiles quickly in `make fuzz` too, where programs are many and small."""
+    before = jax.config.read("jax_disable_most_optimizations")
+    jax.config.update("jax_disable_most_optimizations", True)
+    yield
+    jax.config.update("jax_disable_most_optimizations", before)
 
 
 @pytest.fixture

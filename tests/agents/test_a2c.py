@@ -23,13 +23,10 @@ ROOMS = make("two-rooms-7", horizon=7, observation="index+remaining")
 
 
 @pytest.fixture(scope="module")
-def quick_compilation():
+def quick_compilation(quick_compilation):
     """Compiling takes most of the time, and these programs are small."""
-    before = jax.config.read("jax_disable_most_optimizations")
-    jax.config.update("jax_disable_most_optimizations", True)
     with wane.jit_checks(False):
         yield
-    jax.config.update("jax_disable_most_optimizations", before)
 
 
 def array(*numbers):

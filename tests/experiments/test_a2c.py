@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 import wane
-from experiments.test_settings_networks import RECURRENT, quick_compilation, toy
+from experiments.test_settings_networks import RECURRENT, toy
 from wane.agents import a2c
 from wane.agents.a2c import Config
 from wane.agents.common.rollout import play
@@ -40,7 +40,7 @@ NAMES = [
 @pytest.fixture(scope="module")
 def tiny(tmp_path_factory, request):
     """The tables of a toy run, the agents that it kept, and the folder of its checkpoint."""
-    request.getfixturevalue(quick_compilation.__name__)
+    request.getfixturevalue("quick_compilation")
     folder = tmp_path_factory.mktemp("checkpoint")
     loop = SavingLoop(folder, "print", seconds=0)
     with wane.jit_checks(False):

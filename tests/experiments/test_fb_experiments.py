@@ -13,7 +13,6 @@ from scipy.special import softmax
 
 import wane
 from experiments.resuming import assert_nothing_is_learned_again
-from experiments.test_settings_networks import quick_compilation
 from wane.agents.forward_backward import Schedule
 from wane.agents.planner import follow, plan
 from wane.agents.trained import load
@@ -31,7 +30,6 @@ from wane.experiments.networks import (
     fb_zero_shot,
     mvt,
     switching,
-    task_optima,
     training,
 )
 from wane.experiments.networks.fb_learn_lambda import LEARNS, START, estimates, with_start
@@ -48,7 +46,7 @@ FEWER = {
 }
 NAMES = list(FEWER)
 KEPT_RESULTS = Path(wane.__file__).parent / "results" / "paper"
-pytestmark = pytest.mark.usefixtures(quick_compilation.__name__)
+pytestmark = pytest.mark.usefixtures("quick_compilation")
 TABLES = {
     "fb-lambda-table": {"optima", "curves", "errors", "ends", "curve_optima", "episodes"},
     "fb-learn-lambda": {"curves", "ends", "episodes", "estimates"},
@@ -389,26 +387,6 @@ def test_where_kept_agents_go_on_the_asymmetric_map():
         assert learned["at_large"].isin([0, best["at_large"]]).all()
         assert best["earned"] == 46 * large
         assert (learned["earned"] == best["earned"]).all() if expected else learned["earned"].between(90, 94).all()
-
-
-@pytest.mark.parametrize("lams", [0.0, 0.5, "mixed"])
-def test_the_optimum_of_tasks_is_that_over_visit_counts(lams):
-    """Short episodes, in which not all goals can be reached, a start at a goal among them."""
-    world = dataclasses.replace(make("corridor", length=5), horizon=6, discount=1.0)
-    lam = np.linspace(0, 1, world.n_states) if lams == "mixed" else np.full(world.n_states, lams)
-    sites, starts = np.array([[0, 4], [1, 3], [2, 0]]), np.array([0, 4, 3])
-    rewards = np.zeros((3, world.n_states))
-    rewards[np.arange(3)[:, None], sites] = [1.0, 3.0]
-    found = task_optima.best_returns(world, rewards, starts, lam)
-    for i, places in enumerate(sites):
-        task = dataclasses.replace(world, sites=places, rewards=[1.0, 3.0], depletion=Geometric(lam[places]))
-        assert found[i] == pytest.approx(task.optimum().values[starts[i]], abs=1e-6)
-
-
-def test_tasks_with_too_many_goals_are_refused():
-    world = dataclasses.replace(make("corridor", length=5), horizon=6)
-    with pytest.raises(ValueError, match=r"every task needs the same number of goals, 1 to 4, got \[5\]"):
-        task_optima.best_returns(world, np.ones((2, 5)), np.zeros(2, int), 0.5)
 
 
 def test_the_descent_of_lambda_begins_at_its_start():

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from experiments.resuming import assert_nothing_is_learned_again
-from experiments.test_settings_networks import quick_compilation, toy
+from experiments.test_settings_networks import toy
 from wane.agents.laplacian import collect_data
 from wane.agents.trained import load
 from wane.experiments import find
@@ -27,7 +27,7 @@ KEPT = {
     "lambda-features-curves": [],
 }
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures(quick_compilation.__name__)]
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quick_compilation")]
 
 
 @pytest.fixture(scope="module")

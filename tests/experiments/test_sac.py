@@ -28,12 +28,9 @@ TOY_FLOPS = Flops(tasks=("Pendulum-v1",), widths=(32,), agent=dataclasses.replac
 
 
 @pytest.fixture(scope="module")
-def quick_compilation():
-    before = jax.config.read("jax_disable_most_optimizations")
-    jax.config.update("jax_disable_most_optimizations", True)
+def quick_compilation(quick_compilation):
     with wane.jit_checks(False):
         yield
-    jax.config.update("jax_disable_most_optimizations", before)
 
 
 @pytest.fixture(scope="module")

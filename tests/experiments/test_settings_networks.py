@@ -8,7 +8,6 @@ import io
 import re
 from typing import Any
 
-import jax
 import numpy as np
 import pandas as pd
 import pytest
@@ -256,14 +255,6 @@ def compute(name, settings):
     assert picture.getvalue().startswith(b"\x89PNG")
     assert experiment.films is None or len(experiment.films(settings, tables)) > 0
     return records
-
-
-@pytest.fixture(scope="module")
-def quick_compilation():
-    before = jax.config.read("jax_disable_most_optimizations")
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", before)
 
 
 @pytest.mark.slow

@@ -62,9 +62,8 @@ def make_programs(task: Task, config: Config, structure: Any) -> Programs:
             rows, t = given
             return jax.vmap(partial(_remember, config, t))(keys, variants, states, rows), None
 
-        return take_apart(jax.lax.scan(step, whole(leaves), (block, jnp.asarray(number) + jnp.arange(len(block))))[0])[
-            0
-        ]
+        numbers = jnp.asarray(number) + jnp.arange(len(block))
+        return take_apart(jax.lax.scan(step, whole(leaves), (block, numbers))[0])[0]
 
     def learn(
         leaves: Leaves, sums: Terms, keys: jax.Array, variants: Any, block: Array, number: Integer

@@ -1,0 +1,158 @@
+"""Fleets of SAC agents: training in parts, steps in blocks, shared simulations, and what agents do afterwards."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from agents.test_sac import KEY, KINDS, LEAVES, TASK, TINY, constant_networks
+from wane.agents import sac
+from wane.agents.common.driving import drive
+from wane.agents.sac import Fleet, Variant, networks, training
+from wane.agents.sac.fleet import players
+from wane.settings import SettingError
+
+
+@pytest.fixture(scope="module")
+def fleet(quick_compilation):
+    """Three kinds with one key each, trained for two epochs at once."""
+    kinds = [KINDS[name] for name in ("two", "bandit", "average")]
+    variants = Variant(*(jnp.asarray(column, float) for column in zip(*kinds, strict=True)))
+    made = Fleet(jnp.stack([KEY] * 3), TASK, TINY, variants)
+    states, told = made.init(), []
+    for number in range(2):
+        states, info = made.epoch(states, number)
+        told.append(info)
+    return made, variants, states, told
+
+
+def test_training_in_parts_is_training_at_once(fleet):
+    """Another fleet gets what the first one saved after one epoch, and ends at the same numbers, bit for bit."""
+    made, variants, states, told = fleet
+    one = Fleet(made.keys, TASK, TINY, variants)
+    between, _ = one.epoch(one.init(), 0)
+    other = Fleet(made.keys, TASK, TINY, variants)
+    saved = jax.tree_util.tree_map(np.array, (between, one.get()))
+    other.set(saved[1])
+    after, info = other.epoch(jax.tree_util.tree_map(jnp.asarray, saved[0]), 1)
+    for mine, theirs in zip(LEAVES((after, info, other.get())), LEAVES((states, told[1], made.get())), strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+
+
+def test_what_epochs_tell(fleet):
+    _, _, states, told = fleet
+    assert int(states.replay.added[0]) == 19  # the last of 20 steps waits to be learned from
+    assert (states.bandit.episodes == 2).all()  # episodes have 7 steps
+    assert [info.greedy.shape for info in told] == [(3,), (3,)]
+    assert np.isfinite(told[0].terms.critic).all()
+    assert (told[1].terms.lam[0], set(np.ravel(told[1].terms.features[1:] > 0))) == (1, {True})
+    np.testing.assert_allclose(told[1].probabilities.sum(1), 1)
+    # Rows hold where a step led, not where the next episode began.
+    rows = training.unpack(states.replay.items[0][:19], TASK)
+    follows = np.all(np.isclose(rows.next_observation[:-1], rows.observation[1:]), 1)
+    assert np.flatnonzero(~follows).tolist() == [6, 13]
+    assert not rows.terminated.any()  # truncated steps bootstrap
+
+
+def test_steps_in_blocks(fleet):
+    """There are as many updates as steps, and training in parts gives the same result."""
+    config, found = dataclasses.replace(TINY, block=2), []
+    for parts in (False, True):
+        made = Fleet(fleet[0].keys, TASK, config, fleet[1])
+        states, told = made.epoch(made.init(), 0)
+        if parts:
+            states, saved = jax.tree_util.tree_map(np.array, (states, made.get()))
+            states, made = jax.tree_util.tree_map(jnp.asarray, states), Fleet(made.keys, TASK, config, fleet[1])
+            made.set(saved)
+        found.append((*made.epoch(states, 1), told, made._pending))
+    for mine, theirs in zip(LEAVES(found[0]), LEAVES(found[1]), strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+    states = found[0][0]
+    assert int(states.replay.added[0]) == 18  # the last block of two steps waits to be learned from
+    assert (states.optimisers.critics[0].count == 12).all()  # updates begin after 8 of 20 steps
+    assert (states.bandit.episodes == 2).all()
+    rows = training.unpack(states.replay.items[0][:18], TASK)
+    follows = np.all(np.isclose(rows.next_observation[:-1], rows.observation[1:]), 1)
+    assert np.flatnonzero(~follows).tolist() == [6, 13]
+
+
+def test_agents_that_act_alike_share_a_copy_of_the_task(monkeypatch, quick_compilation):
+    """SAC with one critic and with λ = 1 and a λF share one; the result is the same as with a copy for each."""
+    kinds = [KINDS[name] for name in ("unit", "two", "one")]
+    variants = Variant(*(jnp.asarray(column, float) for column in zip(*kinds, strict=True)))
+    keys = jnp.stack([KEY] * 3)
+    first, group = players(keys, variants)
+    assert (first.tolist(), group.tolist()) == ([0, 1], [0, 1, 0])
+    assert players(jax.random.split(KEY, 3), variants)[1].tolist() == [0, 1, 2]
+    found = []
+    for playing in (players, lambda keys, variants: (np.arange(3),) * 2):
+        monkeypatch.setattr("wane.agents.sac.fleet.players", playing)
+        fleet = Fleet(keys, TASK, dataclasses.replace(TINY, block=2), variants)
+        states, one = fleet.epoch(fleet.init(), 0)
+        states, two = fleet.epoch(states, 1)
+        found.append((states, one, two, fleet._pending))
+    for mine, theirs in zip(LEAVES(found[0]), LEAVES(found[1]), strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+
+
+def test_two_critics_and_a_lambda_f_need_three_networks(fleet):
+    both = Variant(critics=2, lam=0.5, feature_weight=1)
+    too_few = pytest.raises(SettingError, match="networks = 2: 3 are needed, because an agent has two critics and a λF")
+    with too_few:
+        training.init(KEY, TASK, both.applied(TINY))
+    with too_few:
+        Fleet(KEY[None], TASK, TINY, Variant(*(jnp.asarray([number], float) for number in both)))
+    config = both.applied(dataclasses.replace(TINY, networks=3))
+    state = constant_networks(training.init(KEY, TASK, config), [5.0, 4.0], [1.0, 2.0, 3.0, 4.0])
+    hidden = state.target.hidden.layers[0]
+    # The second network has hidden units of 1, and the others of 0. The λF is the third network.
+    raised = dataclasses.replace(hidden, bias=hidden.bias.at[1].set(1.0))
+    target = state.target._replace(
+        hidden=dataclasses.replace(state.target.hidden, layers=(raised,)),
+        q=dataclasses.replace(state.target.q, weight=jnp.ones_like(state.target.q.weight)),
+        features=dataclasses.replace(state.target.features, weight=jnp.ones_like(state.target.features.weight)),
+    )
+    q, phi_lam = networks.evaluate(training.used(target, config), jnp.zeros((1, 4)))
+    assert q.tolist() == [[5], [4 + 5]]
+    assert phi_lam.tolist() == [[1, 2, 3, 4]]
+
+
+def test_test_episodes_begin_in_different_states():
+    fleet = Fleet(KEY[None], TASK, dataclasses.replace(TINY, evaluation_episodes=3))
+    fleet.evaluate(fleet.init().params, 0)
+    first = TASK.batch(fleet._tests.seeds).observation
+    assert len(np.unique(first[:, 0])) == 3
+    before = fleet._tests.seeds
+    fleet.evaluate(fleet.init().params, 1)
+    assert not set(before) & set(fleet._tests.seeds)
+
+
+@pytest.mark.fuzz
+@pytest.mark.usefixtures("quick_compilation")
+def test_train_goes_on_where_it_stopped():
+    config = KINDS["bandit"].applied(TINY)
+    whole, info = sac.train(KEY, TASK, config)
+    part, first = sac.train(KEY, TASK, config, epochs=1)
+    again, second = sac.train(KEY, TASK, config, part, first=1, epochs=1)
+    for mine, theirs in zip(LEAVES(whole), LEAVES(again), strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+    np.testing.assert_array_equal(info.greedy, np.concatenate([first.greedy, second.greedy]))
+
+
+def test_policies(fleet):
+    _, _, states, _ = fleet
+    actor = jax.tree_util.tree_map(lambda leaf: leaf[0], states.params)
+    mean = sac.policy(actor, TASK, TINY)
+    played = drive(KEY, TASK, mean, 3, 0.9)
+    assert played.states.shape == (3, 8, 2)
+    assert played.value[0] == pytest.approx(sum(0.9**t * r for t, r in enumerate(played.rewards[0])))
+    again = drive(KEY, TASK, mean, 3, 0.9)
+    np.testing.assert_array_equal(played.actions, again.actions)
+    drawn = drive(KEY, TASK, sac.sampled_policy(actor, TASK, TINY), 3, 0.9)
+    assert np.all(np.abs(drawn.actions) <= 1)
+    assert not np.allclose(drawn.actions, played.actions)
+    single = dataclasses.replace(TINY, spread="deviation")
+    x = jnp.ones(3)
+    np.testing.assert_allclose(training.look(actor, x, single)[1], 2 * training.look(actor, x, TINY)[1])
