@@ -10,7 +10,7 @@ import pytest
 
 import wane
 from wane.extras import MissingExtra
-from wane.worlds.control import Task, describe, episode_seed, from_description
+from wane.worlds.control import Task, describe, episode_seed, from_description, rollouts
 from wane.worlds.control.point_mass import REWARDS, SITES
 
 NAMES = ["Pendulum-v1", "HalfCheetah-v5", "Hopper-v5"]
@@ -114,6 +114,8 @@ def test_ends_belong_to_the_old_episode():
     assert outcomes[2].earned[0] == pytest.approx(sum(outcome.reward[0] for outcome in outcomes[:3]))
     assert outcomes[3].earned[0] == outcomes[3].reward[0]
     assert not np.allclose(outcomes[2].next_observation, task.batch([0]).observation)
+    angle = batch.final_states[0, 0]
+    np.testing.assert_allclose(outcomes[2].next_observation[0, :2], [np.cos(angle), np.sin(angle)], rtol=1e-6)
 
 
 def stay(batch, site, steps):
@@ -149,6 +151,14 @@ def test_films(name, tmp_path):
         states.append(batch.states[0])
     episode = SimpleNamespace(states=np.stack(states), rewards=np.array(rewards), live=np.ones(6))
     assert task.film(episode, tmp_path / "film.gif", "a title").read_bytes().startswith(b"GIF8")
+
+
+@pytest.mark.skipif(rollouts.os.environ.get("MUJOCO_GL") in rollouts.DISABLED, reason="MuJoCo cannot draw here")
+def test_floors_are_drawn_wherever_a_runner_goes():
+    states = np.repeat(Task("HalfCheetah-v5").batch([0]).states, 2, 0)
+    states[1, 1] += 500  # metres
+    for picture in Task("HalfCheetah-v5").pictures(states):
+        assert picture[-20:].std() > 30  # black and white squares
 
 
 def test_without_a_screen_and_egl_the_error_says_so(monkeypatch):

@@ -39,8 +39,9 @@ def drive(key: jax.Array, task: Task, policy: Policy, episodes: int, discount: f
         outcome = batch.step(np.asarray(action))
         rewards.append(outcome.reward * live[-1])
         actions.append(np.asarray(action))
-        # After the end the state is repeated, because the copy of the task is already in its next episode.
-        states.append(np.where(live[-1][:, None] > 0, batch.states, states[-1]))
+        # A copy whose episode ended is already in its next episode. After the end the last state is repeated.
+        after = batch.final_states if outcome.ended.any() else batch.states
+        states.append(np.where(live[-1][:, None] > 0, after, states[-1]))
         live.append(live[-1] * ~outcome.ended)
     paid = np.stack(rewards, 1)
     value = paid @ discount ** np.arange(task.steps)

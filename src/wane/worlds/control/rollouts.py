@@ -6,6 +6,7 @@ from the last step's solution. Both find the same solution: steps from the same 
 the largest difference was 6e-13 in 400 steps of HalfCheetah-v5, and 2e-15 in Hopper-v5).
 """
 
+import copy
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -142,10 +143,22 @@ def render(
             "MuJoCo cannot draw here, because there is no screen and no EGL: install libegl1 and libgl1-mesa-dri, or "
             "what your system calls them, or draw on another machine"
         )
+    model = _with_endless_floor(model)
     data = mujoco.MjData(model)
     with mujoco.Renderer(model, PIXELS, PIXELS) as renderer:
         for state in states:
             mujoco.mj_setState(model, data, state, mujoco.mjtState.mjSTATE_FULLPHYSICS.value)
             mujoco.mj_forward(model, data)
-            renderer.update_scene(data, camera=camera)
+            for _ in range(2):  # A floor without an end is drawn around where the camera was in the scene before.
+                renderer.update_scene(data, camera=camera)
             yield renderer.render()
+
+
+def _with_endless_floor(model: Any) -> Any:
+    """Returns a copy of the model whose floor is drawn without an end, because fast runners leave a finite one."""
+    model = copy.copy(model)
+    floors = model.geom_type == mujoco.mjtGeom.mjGEOM_PLANE
+    model.geom_size[floors, :2] = 0  # MuJoCo draws such a plane up to the horizon.
+    materials = model.geom_matid[floors & (model.geom_matid >= 0)]
+    model.mat_texuniform[materials], model.mat_texrepeat[materials] = 1, 1.0  # The pattern repeats at every metre.
+    return model

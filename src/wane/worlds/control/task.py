@@ -116,6 +116,8 @@ class Batch:
     """Copies of a task that are stepped together. Subclasses define their physics, observations and states."""
 
     has_sites = False
+    final_states: Float[np.ndarray, "copies numbers"]
+    """The states after the last step in which an episode ended, before new episodes began."""
 
     def __init__(self, task: Task, seeds: Sequence[int], threads: int | None = None):
         self.task, self.seeds, self.horizon = task, [int(seed) for seed in seeds], task.steps
@@ -156,6 +158,7 @@ class Batch:
         rows = np.flatnonzero(outcome.ended)
         self.observation = outcome.next_observation
         if len(rows):
+            self.final_states = self.states
             self.episode[rows] += 1
             self.time[rows], self.earned = 0, np.where(outcome.ended, 0.0, self.earned)
             self._reset(rows)
