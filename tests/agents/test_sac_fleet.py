@@ -11,7 +11,7 @@ from agents.test_sac import KEY, KINDS, LEAVES, TASK, TINY, constant_networks
 from wane.agents import sac
 from wane.agents.common.driving import drive
 from wane.agents.sac import Fleet, Variant, networks, training
-from wane.agents.sac.fleet import players
+from wane.agents.sac.playing import Crew
 from wane.settings import SettingError
 
 
@@ -78,23 +78,47 @@ def test_steps_in_blocks(fleet):
     assert np.flatnonzero(~follows).tolist() == [6, 13]
 
 
-def test_agents_that_act_alike_share_a_copy_of_the_task(monkeypatch, quick_compilation):
-    """SAC with one critic and with λ = 1 and a λF share one; the result is the same as with a copy for each."""
+def test_a_lambda_f_with_lambda_one_changes_neither_values_nor_policy(quick_compilation):
+    """SAC with one critic is contained in 1-SAC, which therefore need not be trained twice."""
     kinds = [KINDS[name] for name in ("unit", "two", "one")]
     variants = Variant(*(jnp.asarray(column, float) for column in zip(*kinds, strict=True)))
-    keys = jnp.stack([KEY] * 3)
-    first, group = players(keys, variants)
-    assert (first.tolist(), group.tolist()) == ([0, 1], [0, 1, 0])
-    assert players(jax.random.split(KEY, 3), variants)[1].tolist() == [0, 1, 2]
-    found = []
-    for playing in (players, lambda keys, variants: (np.arange(3),) * 2):
-        monkeypatch.setattr("wane.agents.sac.fleet.players", playing)
-        fleet = Fleet(keys, TASK, dataclasses.replace(TINY, block=2), variants)
-        states, one = fleet.epoch(fleet.init(), 0)
-        states, two = fleet.epoch(states, 1)
-        found.append((states, one, two, fleet._pending))
+    fleet = Fleet(jnp.stack([KEY] * 3), TASK, TINY, variants)
+    states, one = fleet.epoch(fleet.init(), 0)
+    states, two = fleet.epoch(states, 1)
+    first = jax.tree_util.tree_map(lambda leaf: leaf[:, 0], (states.critics.hidden, states.critics.q))
+    same = states.params, states.log_temperature, states.replay, first, one.greedy, two.greedy, two.terms.critic
+    for leaf in LEAVES(same):
+        np.testing.assert_array_equal(leaf[0], leaf[2])
+    assert not np.array_equal(two.terms.critic[0], two.terms.critic[1])
+    assert not np.array_equal(states.critics.features.weight[0], states.critics.features.weight[2])
+
+
+@pytest.mark.slow
+def test_several_processes_play_as_one(fleet, quick_compilation):
+    """A crew gives the same numbers, bit for bit, and each can continue from what the other saved."""
+    made, variants = fleet[:2]
+    config, found = dataclasses.replace(TINY, block=2), []
+    alone, crew = (Fleet(made.keys, TASK, config, variants, processes=count) for count in (1, 2))
+    begin = alone.get()
+    for first, second in ((alone, crew), (crew, alone)):
+        first.set(begin)
+        states, one = first.epoch(first.init(), 0)
+        second.set(first.get())
+        states, two = second.epoch(states, 1)
+        found.append((states, one, two, second.get()))
     for mine, theirs in zip(LEAVES(found[0]), LEAVES(found[1]), strict=True):
         np.testing.assert_array_equal(mine, theirs)
+
+
+def test_a_process_that_fails_or_ends_is_told(fleet, quick_compilation):
+    crew = Crew(fleet[0].keys[:1], TASK, dataclasses.replace(TINY, block=2), 2)
+    with pytest.raises(RuntimeError, match="a process that simulates the task failed:[^$]*no_such_method"):
+        crew._ask("no_such_method")
+    crew._pipes[0].send(("get",))
+    assert crew._pipes[0].recv()[1] is None  # It still answers.
+    crew._processes[0].kill()
+    with pytest.raises(RuntimeError, match="a process that simulates the task ended"):
+        crew.get()
 
 
 def test_two_critics_and_a_lambda_f_need_three_networks(fleet):
@@ -121,12 +145,13 @@ def test_two_critics_and_a_lambda_f_need_three_networks(fleet):
 
 def test_test_episodes_begin_in_different_states():
     fleet = Fleet(KEY[None], TASK, dataclasses.replace(TINY, evaluation_episodes=3))
-    fleet.evaluate(fleet.init().params, 0)
-    first = TASK.batch(fleet._tests.seeds).observation
+    player, policies = fleet.player, tuple(LEAVES(fleet.init().params))
+    player.evaluate(policies, 0)
+    first = TASK.batch(player.tests.seeds).observation
     assert len(np.unique(first[:, 0])) == 3
-    before = fleet._tests.seeds
-    fleet.evaluate(fleet.init().params, 1)
-    assert not set(before) & set(fleet._tests.seeds)
+    before = player.tests.seeds
+    player.evaluate(policies, 1)
+    assert not set(before) & set(player.tests.seeds)
 
 
 @pytest.mark.fuzz
@@ -147,6 +172,8 @@ def test_policies(fleet):
     mean = sac.policy(actor, TASK, TINY)
     played = drive(KEY, TASK, mean, 3, 0.9)
     assert played.states.shape == (3, 8, 2)
+    # The last step is part of the episode: no angle jumps to where the next episode begins.
+    assert np.abs(np.diff(played.states[..., 0])).max() < 0.5
     assert played.value[0] == pytest.approx(sum(0.9**t * r for t, r in enumerate(played.rewards[0])))
     again = drive(KEY, TASK, mean, 3, 0.9)
     np.testing.assert_array_equal(played.actions, again.actions)

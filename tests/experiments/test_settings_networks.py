@@ -150,7 +150,7 @@ CASES: list[Case] = [
     (
         "sac",
         {"tasks": ("wane/PointMass-v0",), "agents": ("SAC-2", "lambda-SAC")},
-        {"low-lambda-hurts-so-far": "HalfCheetah-v5 was not learned", "drifts-so-far": "Not every arm"},
+        {"low-lambda-hurts": "HalfCheetah-v5 was not learned", "drifts-so-far": "Not every arm"},
     ),
     (
         "sac-depleting",

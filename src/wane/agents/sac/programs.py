@@ -20,6 +20,7 @@ from wane.agents.common.networks import MLP
 from wane.agents.sac import training
 from wane.agents.sac.acting import best_action, drawn_action
 from wane.agents.sac.config import Config
+from wane.agents.sac.networks import make_actor
 from wane.agents.sac.training import State, Terms, Variant
 from wane.types import Integer
 from wane.worlds.control import Task
@@ -31,14 +32,10 @@ Leaves = tuple[Array, ...]
 class Programs(NamedTuple):
     """Compiled functions of all agents."""
 
-    act: Any
-    """(leaves of the policies, keys, observations, t) → actions"""
     remember: Any
     """(leaves, keys, variants, block, t) → leaves; donates the given leaves, which cannot be used afterwards"""
     learn: Any
     """(leaves, sums, keys, variants, block, t) → (leaves, sums); donates the given leaves and sums"""
-    n_policy: int
-    """The number of leaves that belong to the policies."""
 
 
 def take_apart(states: State) -> tuple[Leaves, Any]:
@@ -47,15 +44,27 @@ def take_apart(states: State) -> tuple[Leaves, Any]:
     return tuple(leaves), structure
 
 
+def policy_structure(task: Task, config: Config) -> Any:
+    """The structure of a policy."""
+    return jax.tree_util.tree_structure(jax.eval_shape(lambda: make_actor(jax.random.key(0), task, config)))
+
+
+@cache
+def make_act(task: Task, config: Config) -> Any:
+    """Returns the program (leaves of the policies, keys, observations, t) → actions."""
+    structure = policy_structure(task, config)
+
+    def act(leaves: Leaves, keys: jax.Array, observations: Array, number: Integer) -> Array:
+        actors = jax.tree_util.tree_unflatten(structure, leaves)
+        return jax.vmap(partial(_act, config, number))(keys, actors, observations)
+
+    return jax.jit(act)
+
+
 @cache
 def make_programs(task: Task, config: Config, structure: Any) -> Programs:
     """Returns the programs for states of the given structure. They are compiled when they are first called."""
     whole = partial(jax.tree_util.tree_unflatten, structure)
-    policies = jax.tree_util.tree_structure(whole([0] * structure.num_leaves).params)
-
-    def act(leaves: Leaves, keys: jax.Array, observations: Array, number: Integer) -> Array:
-        actors = jax.tree_util.tree_unflatten(policies, leaves)
-        return jax.vmap(partial(_act, config, number))(keys, actors, observations)
 
     def remember(leaves: Leaves, keys: jax.Array, variants: Any, block: Array, number: Integer) -> Leaves:
         def step(states: State, given: tuple[Array, Array]) -> tuple[State, None]:
@@ -77,8 +86,7 @@ def make_programs(task: Task, config: Config, structure: Any) -> Programs:
         (states, sums), _ = jax.lax.scan(step, (whole(leaves), sums), (block, numbers))
         return take_apart(states)[0], sums
 
-    programs = jax.jit(act), jax.jit(remember, donate_argnums=0), jax.jit(learn, donate_argnums=(0, 1))
-    return Programs(*programs, policies.num_leaves)
+    return Programs(jax.jit(remember, donate_argnums=0), jax.jit(learn, donate_argnums=(0, 1)))
 
 
 def own_config(config: Config, variant: Variant | None) -> Config:

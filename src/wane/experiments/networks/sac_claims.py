@@ -1,7 +1,8 @@
 """The claims of the experiment `sac` (see `wane.experiments.networks.sac`). Comparisons are paired by seed.
 
-The paper's statements are about agents that took a million steps. They are tested only for runs of that length; for
-shorter runs, our own claims ask the same questions at the end of the run.
+The paper's statements are about agents that took a million steps in HalfCheetah or in Hopper. Each is tested only in
+its task, and only if agents took as many steps there. Claims of ours, whose names end in "-so-far", ask the same
+questions in all tasks of a run of any length.
 """
 
 from collections.abc import Callable, Sequence
@@ -93,15 +94,20 @@ def matches(task: str | None, ours: str, theirs: str) -> Test:
     The estimate is the difference as a share of what the other has learned. Without a task, the worst task counts.
     """
 
+    def one(settings: Any, tables: Tables, name: str) -> Finding:
+        scores = need(tables, name, ours, theirs)
+        gain = gain_of(tables, name, theirs)
+        found = paired_difference(scores[ours] / gain, scores[theirs] / gain)
+        return judging.exceeds(found, f"{name}: {means_of(scores)}; {len(scores)} seeds", than=-MARGIN)
+
+    return in_tasks(one, task)
+
+
+def in_tasks(one: Callable[[Any, Tables, str], Finding], task: str | None) -> Test:
+    """Returns a test of one task, given a test of any. Without a task, it tests all tasks, and the worst one counts."""
+
     def test(settings: Any, tables: Tables) -> Finding:
-        findings = []
-        for name in tasks_of(tables) if task is None else [task]:
-            scores = need(tables, name, ours, theirs)
-            gain = gain_of(tables, name, theirs)
-            found = paired_difference(scores[ours] / gain, scores[theirs] / gain)
-            detail = f"{name}: {means_of(scores)}; {len(scores)} seeds"
-            findings.append(judging.exceeds(found, detail, than=-MARGIN))
-        return worst(findings)
+        return worst([one(settings, tables, name) for name in ([task] if task else tasks_of(tables))])
 
     return test
 
@@ -120,23 +126,42 @@ def learns(settings: Any, tables: Tables) -> Finding:
     return best
 
 
-def drifts(settings: Control, tables: Tables) -> Finding:
+def late_chances(tables: Tables, task: str) -> pd.DataFrame:
+    """Returns the mean probabilities of λ-SAC's arms at the end: a row for each seed, a column for each λ."""
+    need(tables, task, ADAPTIVE)
+    arms = select(tables["arms"], task=task, agent=ADAPTIVE)
+    late = arms[arms["step"] > (1 - LATE) * arms["step"].max()]
+    return late.pivot_table(index="seed", columns="lam", values="probability")
+
+
+def shares_of(chances: pd.DataFrame) -> str:
+    """Describes the mean probabilities of the arms."""
+    return "probabilities " + ", ".join(f"λ = {lam:g}: {chances[lam].mean():.2f}" for lam in chances)
+
+
+def chooses(task: str, lam: float, often: bool) -> Test:
+    """Returns a test that an arm ends with a probability above chance, or below chance if it is not chosen often."""
+
+    def test(settings: Any, tables: Tables) -> Finding:
+        chances = late_chances(tables, task)
+        if lam not in chances:
+            raise NotTested(f"There is no arm λ = {lam:g}: add it to agent.lambdas.")
+        chance = np.full(len(chances), 1 / len(chances.columns))
+        found = paired_difference(chances[lam], chance) if often else paired_difference(chance, chances[lam])
+        return judging.exceeds(found, f"{task}: {shares_of(chances)}; {len(chances)} seeds")
+
+    return test
+
+
+def drifts(settings: Control, tables: Tables, task: str) -> Finding:
     """Tests that the arm that is best as a fixed λ ends with a probability above chance in the bandit."""
-    findings = []
-    for name in tasks_of(tables):
-        scores = need(tables, name, ADAPTIVE)
-        fixed = {lam: f"{lam:g}-SAC" for lam in settings.agent.lambdas if f"{lam:g}-SAC" in scores}
-        if len(fixed) < len(settings.agent.lambdas):
-            raise NotTested("Not every arm has an agent with this λ fixed: add them to agents.")
-        best = max(fixed, key=lambda lam: scores[fixed[lam]].mean())
-        arms = select(tables["arms"], task=name, agent=ADAPTIVE)
-        late = arms[arms["step"] > (1 - LATE) * arms["step"].max()]
-        chances = late.pivot_table(index="seed", columns="lam", values="probability")
-        found = paired_difference(chances[best], np.full(len(chances), 1 / len(fixed)))
-        shares = ", ".join(f"λ = {lam:g}: {chances[lam].mean():.2f}" for lam in chances)
-        detail = f"{name}: λ = {best:g} is the best fixed one; probabilities {shares}"
-        findings.append(judging.exceeds(found, detail))
-    return worst(findings)
+    scores = need(tables, task, ADAPTIVE)
+    fixed = {lam: f"{lam:g}-SAC" for lam in settings.agent.lambdas if f"{lam:g}-SAC" in scores}
+    if len(fixed) < len(settings.agent.lambdas):
+        raise NotTested("Not every arm has an agent with this λ fixed: add them to agents.")
+    best, chances = max(fixed, key=lambda lam: scores[fixed[lam]].mean()), late_chances(tables, task)
+    found = paired_difference(chances[best], np.full(len(chances), 1 / len(fixed)))
+    return judging.exceeds(found, f"{task}: λ = {best:g} is the best fixed one; {shares_of(chances)}")
 
 
 def flops_to_reach(settings: Control, tables: Tables, task: str, agent: str, goal: float) -> pd.Series:
@@ -148,61 +173,82 @@ def flops_to_reach(settings: Control, tables: Tables, task: str, agent: str, goa
     return cost * pd.Series(updates_by(steps, settings.agent), index=steps.index)
 
 
-def fewer_flops(settings: Control, tables: Tables) -> Finding:
-    """Tests that λ-SAC reaches 80 % of what SAC learns with fewer FLOPs, in every task and with every seed."""
-    findings = []
-    for name in tasks_of(tables):
-        need(tables, name, ADAPTIVE, TWO)
-        goal = at_the_beginning(tables, name) + REACHED * gain_of(tables, name, TWO)
-        ours, theirs = (flops_to_reach(settings, tables, name, agent, goal) for agent in (ADAPTIVE, TWO))
-        if theirs.isna().any():
-            raise NotTested(f"Not every seed of {TWO} reached a return of {goal:.4g} in {name}: train for longer.")
-        budget = select(tables["flops"], task=name, agent=ADAPTIVE)["flops"].iloc[0]
-        # A seed that never reaches the return costs at least the whole of training.
-        whole = budget * float(updates_by(max(settings.steps), settings.agent))
-        found = paired_difference(theirs / theirs.mean(), ours.fillna(whole) / theirs.mean())
-        missing = f", {ours.isna().sum()} of {len(ours)} seeds of λ-SAC never do" if ours.isna().any() else ""
-        spent = "" if ours.isna().all() else f"{ours.mean() / 1e12:.3g} against "
-        detail = f"{name}: a return of {goal:.4g} is reached after {spent}{theirs.mean() / 1e12:.3g} TFLOPs{missing}"
-        finding = judging.exceeds(found, detail)
-        findings.append(finding._replace(holds=False) if missing else finding)
-    return worst(findings)
+def fewer_flops(settings: Control, tables: Tables, task: str) -> Finding:
+    """Tests that λ-SAC reaches 80 % of what SAC learns with fewer FLOPs, with every seed."""
+    need(tables, task, ADAPTIVE, TWO)
+    goal = at_the_beginning(tables, task) + REACHED * gain_of(tables, task, TWO)
+    ours, theirs = (flops_to_reach(settings, tables, task, agent, goal) for agent in (ADAPTIVE, TWO))
+    if theirs.isna().any():
+        raise NotTested(f"Not every seed of {TWO} reached a return of {goal:.4g} in {task}: train for longer.")
+    budget = select(tables["flops"], task=task, agent=ADAPTIVE)["flops"].iloc[0]
+    # A seed that never reaches the return costs at least the whole of training.
+    whole = budget * float(updates_by(steps_of(tables, task), settings.agent))
+    found = paired_difference(theirs / theirs.mean(), ours.fillna(whole) / theirs.mean())
+    missing = f", {ours.isna().sum()} of {len(ours)} seeds of λ-SAC never do" if ours.isna().any() else ""
+    spent = "" if ours.isna().all() else f"{ours.mean() / 1e12:.3g} against "
+    detail = f"{task}: a return of {goal:.4g} is reached after {spent}{theirs.mean() / 1e12:.3g} TFLOPs{missing}"
+    finding = judging.exceeds(found, detail)
+    return finding._replace(holds=False) if missing else finding
 
 
-def at_full_length(test: Test) -> Test:
-    """Returns the test restricted to runs that are as long as the paper's. It raises NotTested for shorter runs."""
+def steps_of(tables: Tables, task: str) -> int:
+    """Returns the number of steps that agents took in a task."""
+    return int(select(tables["curves"], task=task)["step"].max())
+
+
+def at_full_length(task: str, test: Test) -> Test:
+    """Returns the test restricted to tasks that were learned for as long as in the paper. Others raise NotTested."""
 
     def tested(settings: Any, tables: Tables) -> Finding:
-        steps = int(tables["curves"]["step"].max())
-        if steps < PAPER_STEPS:
-            raise NotTested(f"Agents took {steps:,} steps here and {PAPER_STEPS:,} in the paper: raise agent.epochs.")
+        need(tables, task)
+        if (steps := steps_of(tables, task)) < PAPER_STEPS:
+            raise NotTested(
+                f"Agents took {steps:,} steps in {task} and {PAPER_STEPS:,} in the paper: raise agent.epochs."
+            )
         return test(settings, tables)
 
     return tested
 
 
 APPENDIX: dict[str, Any] = {"kind": "paper", "place": "appendix on SAC"}
-AT_THE_END: dict[str, tuple[str, Test]] = {
-    "matches": ("λ-SAC, with one critic, matches SAC with two critics in every task", matches(None, ADAPTIVE, TWO)),
-    "one-critic": ("On HalfCheetah, SAC with one critic matches SAC with two", matches("HalfCheetah-v5", ONE, TWO)),
+CHEETAH, HOPPER = "HalfCheetah-v5", "Hopper-v5"
+MATCHES = "λ-SAC, with one critic, matches SAC with two critics"
+FEWER = "λ-SAC reaches 80 % of what SAC learns with fewer FLOPs"
+PAPER: dict[str, tuple[str, str, Test]] = {
+    "matches-halfcheetah": (CHEETAH, MATCHES, matches(CHEETAH, ADAPTIVE, TWO)),
+    "one-critic": (CHEETAH, "SAC with one critic matches SAC with two", matches(CHEETAH, ONE, TWO)),
     "low-lambda-hurts": (
-        "On HalfCheetah, a fixed λ of 0 earns less than a fixed λ of 1",
-        earns_more("HalfCheetah-v5", "1-SAC", "0-SAC"),
+        CHEETAH,
+        "a fixed λ of 0 earns less than a fixed λ of 1",
+        earns_more(CHEETAH, "1-SAC", "0-SAC"),
     ),
+    "finds-one": (CHEETAH, "the bandit learns to choose λ = 1", chooses(CHEETAH, 1.0, often=True)),
+    "matches-hopper": (HOPPER, MATCHES, matches(HOPPER, ADAPTIVE, TWO)),
     "low-lambda-helps": (
-        "On Hopper, a fixed λ of 0 earns more than a fixed λ of 1",
-        earns_more("Hopper-v5", "0-SAC", "1-SAC"),
+        HOPPER,
+        "a fixed λ of 0 earns more than a fixed λ of 1",
+        earns_more(HOPPER, "0-SAC", "1-SAC"),
     ),
-    "drifts": ("The bandit drifts to the arm that is best when it is fixed", drifts),
-    "fewer-flops": ("λ-SAC reaches 80 % of what SAC learns with fewer FLOPs", fewer_flops),
+    "finds-lower": (HOPPER, "the bandit learns to choose values of λ below 1", chooses(HOPPER, 1.0, often=False)),
+    "fewer-flops": (HOPPER, FEWER, in_tasks(fewer_flops, HOPPER)),
 }
-"""What the paper states about the end of training, and the tests of it."""
+"""What the paper states about the end of training: the task, the words and the test."""
+
+
+def _paper_claim(name: str, task: str, words: str, test: Test) -> Claim:
+    statement = f"On {task.removesuffix('-v5')}, {words}."
+    return Claim(name, statement, at_full_length(task, test), **APPENDIX)
+
+
 CLAIMS = (
-    *(Claim(name, f"{words}.", at_full_length(test), **APPENDIX) for name, (words, test) in AT_THE_END.items()),
-    *(
-        Claim(f"{name}-so-far", f"After as many steps as this run has: {words}.", test)
-        for name, (words, test) in AT_THE_END.items()
+    *(_paper_claim(name, *stated) for name, stated in PAPER.items()),
+    Claim("matches-so-far", f"At the end of this run, in every task: {MATCHES}.", matches(None, ADAPTIVE, TWO)),
+    Claim(
+        "drifts-so-far",
+        "At the end of this run, in every task: the bandit drifts to the arm that is best when it is fixed.",
+        in_tasks(drifts, None),
     ),
+    Claim("fewer-flops-so-far", f"At the end of this run, in every task: {FEWER}.", in_tasks(fewer_flops, None)),
     Claim("learns", "In one of the tasks, every kind of agent earns more at the end than at first.", learns),
     Claim(
         "low-lambda-hurts-swinging",

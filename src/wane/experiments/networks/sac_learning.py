@@ -14,6 +14,7 @@ import pandas as pd
 
 from wane.agents import Trained, sac
 from wane.agents.common.driving import drive
+from wane.agents.common.networks import MLP
 from wane.agents.common.replay import Replay
 from wane.agents.sac import Config, Fleet, State, Variant
 from wane.experiments.common.tables import frame
@@ -39,6 +40,11 @@ KINDS: dict[str, str] = dict.fromkeys(
     ("agent.critics", "agent.lam", "agent.adaptive", "agent.feature_weight", "agent.bandit.averaging"), "agents"
 )
 """The settings in which the kinds of agents differ, each with the setting that controls it instead."""
+CONTAINED: dict[str, str] = {ONE: "1-SAC"}
+"""Kinds of agents whose training is contained in that of another kind.
+
+The λF changes no value if λ = 1, so 1-SAC has the critic and the policy of SAC with one critic, bit for bit (tested).
+"""
 TERMS = "value", "correction", "lam", "entropy", "temperature", "critic", "features"
 SHOWN = 100
 """The number of moments of an episode that are kept for its film."""
@@ -57,7 +63,7 @@ class Control(Seeded):
     agents: Annotated[tuple[Agent, ...], DISTINCT] = SIX
     """the kinds of agents: SAC with two critics and with one, one critic with a fixed λ, and λ-SAC, also with feedback
     against the average of earlier episodes"""
-    agent: Config = field(default_factory=lambda: Config(steps=10_000, epochs=13))
+    agent: Config = field(default_factory=lambda: Config(steps=20_000, epochs=50, block=50))
     """all agents"""
 
     def rules(self) -> None:
@@ -109,20 +115,27 @@ def fixed(settings: Control) -> Tables:
     return {"flops": pd.DataFrame(rows)}
 
 
+def trained(agents: Sequence[str]) -> list[str]:
+    """Returns the kinds of agents that must be trained to know all of the given ones."""
+    return [name for name in agents if CONTAINED.get(name) not in agents]
+
+
 class Course:
     """The training of some agents in a task, with one epoch in each chunk. It is a `HostState`, which is saved rarely.
 
     The replay memory is large, so it is kept out of the loop's state, and only its filled part is saved.
     """
 
-    def __init__(
-        self, task: Task, config: Config, seeds: Sequence[int], agents: Sequence[str], threads: int | None = None
-    ):
-        """Starts the agents. `threads` is the number of threads that step the copies of the task."""
-        keys, chosen = seed_keys(seeds), [VARIANTS[name] for name in agents]
+    def __init__(self, task: Task, config: Config, seeds: Sequence[int], agents: Sequence[str], cores: int = 1):
+        """Starts the agents. `cores` is the number of cores that simulate the task."""
+        learners = trained(agents)
+        keys, chosen = seed_keys(seeds), [VARIANTS[name] for name in learners]
         columns = (np.tile(np.asarray(column, float), len(seeds)) for column in zip(*chosen, strict=True))
         variants = Variant(*(jnp.asarray(column) for column in columns))
-        self.fleet = Fleet(jnp.repeat(keys, len(agents)), task, config, variants, threads)
+        self.fleet = Fleet(jnp.repeat(keys, len(learners)), task, config, variants, cores, cores)
+        own = [learners.index(CONTAINED[name] if name not in learners else name) for name in agents]
+        # For each seed and kind of agent, the place of what it learned.
+        self.places = (np.arange(len(seeds))[:, None] * len(learners) + np.asarray(own)).ravel()
         self.states, self.epochs = self.fleet.init(), config.epochs
         self.replay: Replay | None = self.states.replay
         self.states = self._without_replay(self.states)
@@ -136,7 +149,7 @@ class Course:
         assert self.replay is not None
         states, info = self.fleet.epoch(states._replace(replay=self.replay), number)
         self.replay = states.replay if number + 1 < self.epochs else None
-        return self._without_replay(states), info
+        return self._without_replay(states), jax.tree_util.tree_map(lambda leaf: leaf[self.places], info)
 
     def get(self) -> dict[str, Any]:
         """Returns the filled part of the replay memory, and the state of the simulators on the host."""
@@ -196,34 +209,34 @@ def seeded(settings: Control, seeds: Sequence[int], loop: Loop) -> Tables:
 def learn(settings: Any, places: Mapping[str, Task], seeds: Sequence[int], loop: Loop) -> Tables:
     """Trains all agents for all seeds in all tasks. `places` gives the tasks by their names in the tables."""
     config, agents = settings.agent, settings.agents
-    # Every task has one thread that drives it, and the other cores run the simulators.
-    threads = max(((os.cpu_count() or 1) - len(places)) // len(places), 1)
-    courses = Courses(
-        {_file_name(label): Course(task, config, seeds, agents, threads) for label, task in places.items()}
-    )
-    work = config.steps * len(seeds) * len(agents) * len(places)
+    cores = max((os.cpu_count() or 1) // len(places), 1)
+    by_name = {_file_name(label): Course(task, config, seeds, agents, cores) for label, task in places.items()}
+    courses = Courses(by_name)
+    work = config.steps * len(seeds) * len(trained(agents)) * len(places)
     states, info = loop("training", courses.step, courses.states, config.epochs, work, "steps", courses)
-    parts = [
-        _tables(settings, label, task, seeds, states[_file_name(label)], info[_file_name(label)], loop)
-        for label, task in places.items()
-    ]
+    parts = []
+    for label, task in places.items():
+        name = _file_name(label)
+        policies = jax.tree_util.tree_map(lambda leaf, name=name: leaf[by_name[name].places], states[name].params)
+        parts.append(_tables(settings, label, task, seeds, policies, info[name], loop))
     names = dict.fromkeys(name for part in parts for name in part)
     return {name: pd.concat([part[name] for part in parts if name in part], ignore_index=True) for name in names}
 
 
 def _tables(
-    settings: Any, label: str, task: Task, seeds: Sequence[int], states: State, info: Mapping[str, Any], loop: Loop
+    settings: Any, label: str, task: Task, seeds: Sequence[int], policies: MLP, info: Mapping[str, Any], loop: Loop
 ) -> dict[str, pd.DataFrame]:
-    """Returns the tables of one task, from the last states and the measurements of the epochs."""
+    """Returns the tables of one task, from the last policies and the measurements of the epochs."""
     agents, config = settings.agents, settings.agent
     axes: dict[str, Any] = {"step": settings.steps, "seed": seeds, "agent": agents}
     curves = frame(info["greedy"], "greedy", **axes).assign(training=_column(info["returns"]))
     curves = curves.assign(**{term: _column(info["terms"][term]) for term in TERMS})
+    curves.loc[[VARIANTS[agent].feature_weight == 0 for agent in curves["agent"]], "features"] = np.nan
     arms = frame(info["probabilities"], "probability", **axes, lam=config.lambdas)
     arms = arms[[VARIANTS[agent].adaptive > 0 for agent in arms["agent"]]]
     tables = {"curves": curves.assign(task=label), "arms": arms.assign(task=label)}
     if 0 in seeds:
-        own = jax.tree_util.tree_map(lambda leaf: leaf[list(seeds).index(0) * len(agents) :], states.params)
+        own = jax.tree_util.tree_map(lambda leaf: leaf[list(seeds).index(0) * len(agents) :], policies)
         tables["episodes"] = _show(config, task, agents, own, loop, label)
     return tables
 
