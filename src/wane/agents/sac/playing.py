@@ -190,19 +190,23 @@ def _serve(
     jax.config.update("jax_platforms", "cpu")
     jax.config.update("jax_cpu_enable_async_dispatch", False)  # Another thread would have to be woken at every step.
     jax.config.update("jax_enable_x64", wide)
-    player: Player | None = None
+    player = None
     while True:
         try:
             method, *values = pipe.recv()
-        except EOFError:
+        except (EOFError, OSError):
             return
         try:
             player = player or Player(jax.random.wrap_key_data(keys[0], impl=keys[1]), task, config, threads=1)
             if method in ("play", "evaluate"):
                 values = [tuple(jnp.array(view[rows]) for view in _views(memory, like)), *values]
-            pipe.send((getattr(player, method)(*values), None))
+            answer = getattr(player, method)(*values), None
         except Exception:
-            pipe.send((None, traceback.format_exc()))
+            answer = None, traceback.format_exc()
+        try:
+            pipe.send(answer)
+        except OSError:
+            return
 
 
 def _views(memory: Any, like: Sequence[tuple[tuple[int, ...], np.dtype]]) -> list[np.ndarray]:
