@@ -87,6 +87,22 @@ def test_targets_by_hand():
     np.testing.assert_allclose(equations.feature_target(phi, phi_next, 0.5, jnp.asarray(0.0)), phi)
 
 
+@pytest.mark.parametrize("lam", [0.0, 0.5, 1.0])
+def test_values_that_agree_with_their_targets_are_those_of_a_second_discount(lam):
+    """Along an episode that terminates: Q = wᵀφ_λ = Σ_t γᵗ Σ_i w_i φ_i,t Π_{k<t} (1 − (1 − λ) φ_i,k)."""
+    rng, weights = np.random.default_rng(0), jnp.array([1.0, -2.0, 0.5])
+    phi = jnp.asarray(rng.uniform(size=(6, 3)))
+    q, phi_lam = jnp.zeros(()), jnp.zeros(3)
+    for t in reversed(range(6)):
+        discount = jnp.asarray(0.9 if t < 5 else 0.0)
+        change = equations.correction(phi[t], phi_lam, weights, lam)
+        q = equations.soft_target(weights @ phi[t], discount, q, jnp.zeros(()), 1.0, change)
+        phi_lam = equations.feature_target(phi[t], phi_lam, lam, discount)
+    kept = np.cumprod(np.vstack([np.ones(3), 0.9 * (1 - (1 - lam) * phi[:-1])]), 0)
+    np.testing.assert_allclose(q, (kept * phi).sum(0) @ weights, rtol=1e-6)
+    np.testing.assert_allclose(q, weights @ phi_lam, rtol=1e-6)
+
+
 def test_losses_by_hand():
     q = jnp.array([[1.0, 2.0], [3.0, 0.0]])
     target = jnp.array([2.0, 2.0])

@@ -135,8 +135,9 @@ def made_up(task="HalfCheetah-v5", agents=SEVEN, steps=1_000_000, **means):
             mean = means.get(agent.replace("-", "_").replace("0.5", "half").replace("0_", "zero_"), 10.0)
             for tenths, greedy in ((1, 0.0), (2, 0.9 * mean), (3, mean), (10, mean)):
                 noise = 0.01 * ((seed * 7 + len(agent)) % 5)
-                row = dict(task=task, step=tenths * steps // 10, seed=seed, agent=agent, value=1.0)
-                curves.append(row | {"greedy": greedy + noise})
+                value = means.get("low_value", 5.0) if agent in ("0-SAC", "0.5-SAC") else 100.0
+                row = dict(task=task, step=tenths * steps // 10, seed=seed, agent=agent, value=value + noise)
+                curves.append(row | {"greedy": greedy + noise, "training": 10.0 + noise})
             if agent.startswith("lambda"):
                 for lam, chance in means.get("arms", {0.0: 0.2, 0.5: 0.2, 1.0: 0.6}).items():
                     row = dict(task=task, step=steps, seed=seed, agent=agent, lam=lam)
@@ -164,6 +165,7 @@ LOWER = {0.0: 0.5, 0.5: 0.3, 1.0: 0.2}
         ("HalfCheetah-v5", {"arms": LOWER}, {"finds-one", "drifts-so-far"}),
         ("HalfCheetah-v5", {"flops": {"rest": 110.0}}, {"fewer-flops-so-far"}),
         ("HalfCheetah-v5", {"zero_SAC": -5.0}, {"learns"}),
+        ("HalfCheetah-v5", {"low_value": 50.0}, {"short-sighted"}),
         ("Hopper-v5", {"zero_SAC": 12.0, "arms": LOWER}, set()),
         ("Hopper-v5", {"zero_SAC": 8.0}, {"low-lambda-helps", "finds-lower"}),
         ("Hopper-v5", {"zero_SAC": 12.0, "arms": LOWER} | WORSE, {"matches-hopper", "fewer-flops"} | SO_FAR),
@@ -201,6 +203,9 @@ def test_claims_say_what_the_settings_leave_out():
     tables = made_up(arms={0.0: 0.5, 0.5: 0.5})
     records = {record["name"]: record for record in EXPERIMENT.findings(fewer, tables)}
     assert "There is no arm λ = 1: add it to agent.lambdas" in records["finds-one"]["detail"]
+    tables["curves"]["training"] -= 100
+    records = {record["name"]: record for record in EXPERIMENT.findings(PAPER, tables)}
+    assert "so they measure no horizon" in records["short-sighted"]["detail"]
     nothing = {record["name"]: record for record in EXPERIMENT.findings(PAPER, made_up(SAC_2=-1.0))}
     assert "learned nothing in HalfCheetah-v5" in nothing["matches-halfcheetah"]["detail"]
 

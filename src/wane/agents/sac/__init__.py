@@ -15,6 +15,7 @@ Read the modules in this order:
 | `training` | one update; what a step changes; kinds of agents as numbers |
 | `acting` | the policy that takes its mean action, and the policy that draws its action |
 | `programs` | compiled functions with which many agents act, remember and learn |
+| `playing` | copies of the task, stepped by one process or by several |
 | `fleet` | many agents, with the task on the host and the networks on the device; training |
 | `costs` | FLOPs of an update, counted by the compiler |
 

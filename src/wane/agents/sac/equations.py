@@ -9,6 +9,13 @@ paper's target of the value is
 
 With λ = 1 it is SAC's. With λ < 1 the correction C_t takes value away where wᵀ(φ ⊙ φ_λ) is positive: a critic of a task
 with positive rewards becomes pessimistic. Where rewards are negative it adds value, and the critic becomes optimistic.
+
+If r = wᵀφ and α = 0, the value and the λF that agree with their own targets satisfy Q = wᵀφ_λ (tested). So
+
+    Q = E Σ_t γᵗ Σ_i w_i φ_i,t Π_{k<t} (1 − (1 − λ) φ_i,k)
+
+and λ < 1 is a second discount: the reward of feature i is discounted by γ (1 − (1 − λ) φ_i) at every step. Features
+near ½ leave a horizon of 2 steps with λ = 0 and of 4 steps with λ = ½, where γ = 0.99 alone has a horizon of 100 steps.
 """
 
 from functools import partial

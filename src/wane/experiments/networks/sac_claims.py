@@ -24,6 +24,8 @@ MARGIN = 0.1
 """An agent matches another if it is not worse by more than this share of what the other has learned."""
 PAPER_STEPS = 1_000_000
 """The number of steps of the paper's agents."""
+SHORT = 0.2
+"""Critics are short-sighted if their horizon is below this share of the horizon with λ = 1."""
 REACHED = 0.8
 """The share of what SAC has learned at which the cost is compared."""
 
@@ -108,6 +110,33 @@ def in_tasks(one: Callable[[Any, Tables, str], Finding], task: str | None) -> Te
 
     def test(settings: Any, tables: Tables) -> Finding:
         return worst([one(settings, tables, name) for name in ([task] if task else tasks_of(tables))])
+
+    return test
+
+
+def shortens_horizons(task: str, lams: Sequence[float]) -> Test:
+    """Returns a test that the values of agents with a low λ are worth few of their mean rewards.
+
+    An agent's value, divided by the mean return of its training episodes, measures how far its critic looks ahead. The
+    estimate is by how much this is below a fifth of what it is with λ = 1, as a share of the latter.
+    """
+
+    def test(settings: Any, tables: Tables) -> Finding:
+        need(tables, task, "1-SAC", *(f"{lam:g}-SAC" for lam in lams))
+        curves, findings = select(tables["curves"], task=task), []
+        late = curves[curves["step"] > (1 - LATE) * curves["step"].max()]
+        values, rewards = (
+            rows.pivot_table(index="seed", columns="agent", values=name)
+            for rows, name in ((late, "value"), (curves, "training"))
+        )
+        if not (rewards > 0).all(axis=None):
+            raise NotTested(f"Not every mean return of training in {task} is positive, so they measure no horizon.")
+        horizons = values / rewards
+        for lam in lams:
+            share = horizons[f"{lam:g}-SAC"] / horizons["1-SAC"]
+            detail = f"{task}: with λ = {lam:g} a value is worth {share.mean():.3f} as many mean rewards as with λ = 1"
+            findings.append(judging.exceeds(paired_difference(np.full(len(share), SHORT), share), detail))
+        return worst(findings)
 
     return test
 
@@ -249,6 +278,11 @@ CLAIMS = (
         in_tasks(drifts, None),
     ),
     Claim("fewer-flops-so-far", f"At the end of this run, in every task: {FEWER}.", in_tasks(fewer_flops, None)),
+    Claim(
+        "short-sighted",
+        "On HalfCheetah, critics with a fixed λ of 0 or ½ look ahead less than a fifth as far as with λ = 1.",
+        shortens_horizons(CHEETAH, (0.0, 0.5)),
+    ),
     Claim("learns", "In one of the tasks, every kind of agent earns more at the end than at first.", learns),
     Claim(
         "low-lambda-hurts-swinging",
