@@ -117,6 +117,7 @@ def test_a_process_that_fails_or_ends_is_told(fleet, quick_compilation):
     crew._pipes[0].send(("get",))
     assert crew._pipes[0].recv()[1] is None  # It still answers.
     crew._processes[0].kill()
+    crew._processes[0].join()
     with pytest.raises(RuntimeError, match="a process that simulates the task ended"):
         crew.get()
 

@@ -63,7 +63,8 @@ class Fleet:
         """Makes the agents' copies of the task. Each field of `variants` has one number for each agent.
 
         Without `variants`, all agents have the settings of `config`. The copies are stepped by `threads` threads of
-        this process, or by several `processes` with one thread each, which needs blocks of several steps.
+        this process, or by several `processes` with one thread each, which needs blocks of several steps. A script that
+        starts processes must be able to be imported, so it starts them under `if __name__ == "__main__":`.
         """
         self.keys, self.task, self.config, self.variants = keys, task, config, variants
         if variants is not None:

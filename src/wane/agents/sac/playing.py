@@ -157,17 +157,16 @@ class Crew:
 
     def set(self, tree: Mapping[str, Any]) -> None:
         """Restores what `get` returned."""
-        for pipe, part in zip(self._pipes, self._parts, strict=True):
-            pipe.send(("set", {name: np.asarray(leaf)[part] for name, leaf in tree.items()}))
-        self._answers()
+        self._exchange([("set", {name: np.asarray(leaf)[part] for name, leaf in tree.items()}) for part in self._parts])
 
     def _ask(self, method: str, *values: Any) -> list[Any]:
-        for pipe in self._pipes:
-            pipe.send((method, *values))
-        return self._answers()
+        return self._exchange([(method, *values)] * len(self._pipes))
 
-    def _answers(self) -> list[Any]:
+    def _exchange(self, questions: Sequence[tuple[Any, ...]]) -> list[Any]:
+        """Calls a method in every process, and returns the answers. Raises RuntimeError if a process fails or ends."""
         try:
+            for pipe, question in zip(self._pipes, questions, strict=True):
+                pipe.send(question)
             found = [pipe.recv() for pipe in self._pipes]
         except (EOFError, ConnectionError) as error:
             raise RuntimeError("a process that simulates the task ended, perhaps for lack of memory") from error

@@ -69,7 +69,7 @@ def tasks_of(tables: Tables) -> list[str]:
 
 def means_of(scores: pd.DataFrame) -> str:
     """Describes the mean score of every agent."""
-    return ", ".join(f"{agent}: {scores[agent].mean():.4g}" for agent in scores)
+    return ", ".join(f"{agent} {scores[agent].mean():,.0f}" for agent in scores)
 
 
 def worst(findings: Sequence[Finding]) -> Finding:
@@ -85,7 +85,7 @@ def earns_more(task: str, ours: str, theirs: str) -> Test:
     def test(settings: Any, tables: Tables) -> Finding:
         scores = need(tables, task, ours, theirs)
         found = paired_difference(scores[ours], scores[theirs])
-        return judging.exceeds(found, f"{means_of(scores)}; {len(scores)} seeds")
+        return judging.exceeds(found, f"{task}: {means_of(scores[[ours, theirs]])}; {len(scores)} seeds")
 
     return test
 
@@ -100,7 +100,8 @@ def matches(task: str | None, ours: str, theirs: str) -> Test:
         scores = need(tables, name, ours, theirs)
         gain = gain_of(tables, name, theirs)
         found = paired_difference(scores[ours] / gain, scores[theirs] / gain)
-        return judging.exceeds(found, f"{name}: {means_of(scores)}; {len(scores)} seeds", than=-MARGIN)
+        detail = f"{name}: {means_of(scores[[ours, theirs]])}; {len(scores)} seeds"
+        return judging.exceeds(found, detail, than=-MARGIN)
 
     return in_tasks(one, task)
 
