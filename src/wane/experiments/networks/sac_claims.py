@@ -69,7 +69,8 @@ def tasks_of(tables: Tables) -> list[str]:
 
 def means_of(scores: pd.DataFrame) -> str:
     """Describes the mean score of every agent."""
-    return ", ".join(f"{agent} {scores[agent].mean():,.0f}" for agent in scores)
+    means = {agent: float(scores[agent].mean()) for agent in scores}
+    return ", ".join(f"{agent} {mean:,.0f}" if mean >= 1000 else f"{agent} {mean:.4g}" for agent, mean in means.items())
 
 
 def worst(findings: Sequence[Finding]) -> Finding:
