@@ -41,7 +41,7 @@ class Together:
         config = config if agents > 1 else VARIANTS["SAC-2"].applied(config)
         self.fleet = Fleet(jax.random.split(jax.random.key(0), agents), Task(task), config, variants)
         # Evaluations are not timed.
-        self.fleet.evaluate = lambda params, number: np.zeros(agents)  # pyright: ignore
+        self.fleet.player.evaluate = lambda policies, number: np.zeros(agents)  # pyright: ignore
         self.agents, self.steps, self.epoch = agents, steps, 0
         self.states = self.fleet.init()
         # Updates begin after 300 steps.
