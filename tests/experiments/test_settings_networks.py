@@ -208,8 +208,13 @@ OTHERS: dict[Any, Any] = {
     "variance": "deviation",
 }
 """Another value for each word and list; that for all but these is "uniform"."""
-NUMBERS: dict[str, Any] = {"agent.adaptive": 0, "agent.feature_weight": 0.5}
-"""Another number for settings in which twice or half of a number is out of range."""
+NUMBERS: dict[str, Any] = {
+    "agent.adaptive": 0,
+    "agent.feature_weight": 0.5,
+    "agent.steps": 14,
+    "agent.collection_steps": 10,
+}
+"""Another number for settings that need a certain one. Numbers of steps are even, because blocks get two steps."""
 PICTURED = {"agent.features", "agent.base.walk", "agent.refresh", "agent.choose", "agent.method"}
 RULED = {
     "gpi-pixels": PICTURED,
