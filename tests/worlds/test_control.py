@@ -1,5 +1,6 @@
 """Control tasks in batches: equal to Gymnasium's step by step, and back exactly to where they were."""
 
+import os
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -153,7 +154,7 @@ def test_films(name, tmp_path):
     assert task.film(episode, tmp_path / "film.gif", "a title").read_bytes().startswith(b"GIF8")
 
 
-@pytest.mark.skipif(rollouts.os.environ.get("MUJOCO_GL") in rollouts.DISABLED, reason="MuJoCo cannot draw here")
+@pytest.mark.skipif(os.environ.get("MUJOCO_GL") in rollouts.DISABLED, reason="MuJoCo cannot draw here")
 def test_floors_are_drawn_wherever_a_runner_goes():
     states = np.repeat(Task("HalfCheetah-v5").batch([0]).states, 2, 0)
     states[1, 1] += 500  # metres

@@ -28,7 +28,7 @@ EXPLORE, EVALUATE = 2**32 - 2, 2**32 - 3
 """Folded into a key, these numbers give the seeds of the task for training and for evaluations. No step has them."""
 
 
-class Played(NamedTuple):
+class Block(NamedTuple):
     """A block of steps."""
 
     rows: Float[np.ndarray, "steps agents numbers"]
@@ -67,7 +67,7 @@ class Player:
             return None
         return np.asarray(self._act(policies, self._keys, self._batch.observation, t))
 
-    def play(self, policies: Any, t: int, first: np.ndarray | None = None) -> Played:
+    def play(self, policies: Any, t: int, first: np.ndarray | None = None) -> Block:
         """Takes the steps t, t + 1, … of a block, with the actions `first` if they are known already."""
         rows, ended, earned = [], 0.0, 0.0
         with jax.enable_x64(self._wide):  # A thread starts with the precision of the process, not of its parent.
@@ -79,7 +79,7 @@ class Player:
                 rows.append(pack(seen, taken, outcome))
                 ended = ended + outcome.ended
                 earned = earned + np.where(outcome.ended, outcome.earned, 0.0)
-        return Played(np.stack(rows), np.asarray(ended, float), np.asarray(earned))
+        return Block(np.stack(rows), np.asarray(ended, float), np.asarray(earned))
 
     def evaluate(self, policies: Any, number: int) -> Float[np.ndarray, " agents"]:
         """The mean return of every agent's test episodes. They begin in different states for every epoch `number`."""
@@ -141,10 +141,10 @@ class Crew:
     def first_actions(self, policies: Any, t: int) -> None:
         """Nothing: the processes compute all actions."""
 
-    def play(self, policies: Any, t: int, first: Any = None) -> Played:
+    def play(self, policies: Any, t: int, first: Any = None) -> Block:
         """Takes the steps of a block, with the policies that were last given to `take`."""
         rows, ended, earned = zip(*self._ask("play", t), strict=True)
-        return Played(np.concatenate(rows, 1), np.concatenate(ended), np.concatenate(earned))
+        return Block(np.concatenate(rows, 1), np.concatenate(ended), np.concatenate(earned))
 
     def evaluate(self, policies: Any, number: int) -> Float[np.ndarray, " agents"]:
         """The mean return of every agent's test episodes, with the policies that were last given to `take`."""

@@ -30,11 +30,14 @@ REACHED = 0.8
 """The share of what SAC has learned at which the cost is compared."""
 
 
+def late(rows: pd.DataFrame) -> pd.DataFrame:
+    """Returns the rows of the last fifth of training, of a table of one task."""
+    return rows[rows["step"] > (1 - LATE) * rows["step"].max()]
+
+
 def at_the_end(tables: Tables, task: str) -> pd.DataFrame:
     """Returns mean returns of evaluations in the last fifth of training: a row for each seed, a column per agent."""
-    curves = select(tables["curves"], task=task)
-    late = curves["step"] > (1 - LATE) * curves["step"].max()
-    return curves[late].pivot_table(index="seed", columns="agent", values="greedy")
+    return late(select(tables["curves"], task=task)).pivot_table(index="seed", columns="agent", values="greedy")
 
 
 def at_the_beginning(tables: Tables, task: str) -> float:
@@ -126,10 +129,9 @@ def shortens_horizons(task: str, lams: Sequence[float]) -> Test:
     def test(settings: Any, tables: Tables) -> Finding:
         need(tables, task, "1-SAC", *(f"{lam:g}-SAC" for lam in lams))
         curves, findings = select(tables["curves"], task=task), []
-        late = curves[curves["step"] > (1 - LATE) * curves["step"].max()]
         values, rewards = (
             rows.pivot_table(index="seed", columns="agent", values=name)
-            for rows, name in ((late, "value"), (curves, "training"))
+            for rows, name in ((late(curves), "value"), (curves, "training"))
         )
         if not (rewards > 0).all(axis=None):
             raise NotTested(f"Not every mean return of training in {task} is positive, so they measure no horizon.")
@@ -160,9 +162,8 @@ def learns(settings: Any, tables: Tables) -> Finding:
 def late_chances(tables: Tables, task: str) -> pd.DataFrame:
     """Returns the mean probabilities of λ-SAC's arms at the end: a row for each seed, a column for each λ."""
     need(tables, task, ADAPTIVE)
-    arms = select(tables["arms"], task=task, agent=ADAPTIVE)
-    late = arms[arms["step"] > (1 - LATE) * arms["step"].max()]
-    return late.pivot_table(index="seed", columns="lam", values="probability")
+    arms = late(select(tables["arms"], task=task, agent=ADAPTIVE))
+    return arms.pivot_table(index="seed", columns="lam", values="probability")
 
 
 def shares_of(chances: pd.DataFrame) -> str:

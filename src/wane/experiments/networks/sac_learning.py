@@ -135,7 +135,7 @@ class Course:
         self.fleet = Fleet(jnp.repeat(keys, len(learners)), task, config, variants, cores, cores)
         own = [learners.index(CONTAINED[name] if name not in learners else name) for name in agents]
         # For each seed and kind of agent, the place of what it learned.
-        self.places = (np.arange(len(seeds))[:, None] * len(learners) + np.asarray(own)).ravel()
+        self._places = (np.arange(len(seeds))[:, None] * len(learners) + np.asarray(own)).ravel()
         self.states, self.epochs = self.fleet.init(), config.epochs
         self.replay: Replay | None = self.states.replay
         self.states = self._without_replay(self.states)
@@ -149,7 +149,15 @@ class Course:
         assert self.replay is not None
         states, info = self.fleet.epoch(states._replace(replay=self.replay), number)
         self.replay = states.replay if number + 1 < self.epochs else None
-        return self._without_replay(states), jax.tree_util.tree_map(lambda leaf: leaf[self.places], info)
+        return self._without_replay(states), self._of_all(info)
+
+    def policies(self, states: State) -> MLP:
+        """Returns the policies of all agents, for each seed one after another."""
+        return self._of_all(states.params)
+
+    def _of_all(self, tree: Any) -> Any:
+        """Returns arrays with an entry for each agent, given those with an entry for each agent that was trained."""
+        return jax.tree_util.tree_map(lambda leaf: leaf[self._places], tree)
 
     def get(self) -> dict[str, Any]:
         """Returns the filled part of the replay memory, and the state of the simulators on the host."""
@@ -217,7 +225,7 @@ def learn(settings: Any, places: Mapping[str, Task], seeds: Sequence[int], loop:
     parts = []
     for label, task in places.items():
         name = _file_name(label)
-        policies = jax.tree_util.tree_map(lambda leaf, name=name: leaf[by_name[name].places], states[name].params)
+        policies = by_name[name].policies(states[name])
         parts.append(_tables(settings, label, task, seeds, policies, info[name], loop))
     names = dict.fromkeys(name for part in parts for name in part)
     return {name: pd.concat([part[name] for part in parts if name in part], ignore_index=True) for name in names}
