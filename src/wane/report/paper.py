@@ -108,12 +108,6 @@ PLACES = (
 
 MISSING = (
     Missing(
-        "Figure I.1",
-        "On Hopper, λ-SAC matches SAC with two critics after a million steps, with lower values of λ.",
-        "The kept run has 340,000 steps of Hopper. A million (wane run sac --scale paper --tasks Hopper-v5) are "
-        "expected to take 20 minutes on an H200.",
-    ),
-    Missing(
         "Section 4.1",
         "The λ operator on sets of states.",
         "It is computed exactly (wane.patch_representation), the experiment patch-operator draws it, and lemma B.4 is "

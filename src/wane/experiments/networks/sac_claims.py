@@ -216,9 +216,9 @@ def fewer_flops(settings: Control, tables: Tables, task: str) -> Finding:
     # A seed that never reaches the return costs at least the whole of training.
     whole = budget * float(updates_by(steps_of(tables, task), settings.agent))
     found = paired_difference(theirs / theirs.mean(), ours.fillna(whole) / theirs.mean())
-    missing = f", {ours.isna().sum()} of {len(ours)} seeds of λ-SAC never do" if ours.isna().any() else ""
+    missing = f", and never with {ours.isna().sum()} of {len(ours)} seeds of λ-SAC" if ours.isna().any() else ""
     spent = "" if ours.isna().all() else f"{ours.mean() / 1e12:.3g} against "
-    detail = f"{task}: a return of {goal:.4g} is reached after {spent}{theirs.mean() / 1e12:.3g} TFLOPs{missing}"
+    detail = f"{task}: a return of {goal:,.4g} is reached after {spent}{theirs.mean() / 1e12:.3g} TFLOPs{missing}"
     finding = judging.exceeds(found, detail)
     return finding._replace(holds=False) if missing else finding
 
@@ -265,11 +265,35 @@ PAPER: dict[str, tuple[str, str, Test]] = {
     "fewer-flops": (HOPPER, FEWER, in_tasks(fewer_flops, HOPPER)),
 }
 """What the paper states about the end of training: the task, the words and the test."""
+ACCOUNTS: dict[str, str] = {
+    "matches-hopper": (
+        "The paper says that on Hopper λ-SAC learns to select lower values of λ and matches SAC with two critics "
+        "(figure I.1); it calls these results very preliminary. We trained eight seeds of every kind for a million "
+        "steps with the paper's settings, in version 5 of the environment instead of version 2. In the last fifth of "
+        "training, SAC with two critics earns 3,082 and λ-SAC 1,031, and the best seed of λ-SAC (1,466) earns less "
+        "than the worst of SAC (1,951). The bandit finds nothing: every arm keeps a probability of a third. Its "
+        "feedback compares the returns of two neighbouring episodes, while λ changes the target of the critic, which "
+        "changes the policy only later. Nor is there a λ that would help: agents with λ fixed at 0, ½ and 1 earn "
+        "1,413, 1,026 and 1,678. A low λ lowers the values of the critic, as the paper intends, but from 359 to 9, the "
+        "reward of three steps, where two critics have 292: it makes the critic short-sighted. We also tried what the "
+        "authors' code does, features scaled by one range for all, for 460,000 steps. There λ-SAC earns 1,039, with "
+        "feedback against the average of earlier episodes 1,116, and two critics 2,851; a fixed λ of 0 earns 1,680, "
+        "more than with the paper's scaling (838)."
+    ),
+    "fewer-flops": (
+        "The paper says that on Hopper λ-SAC matches SAC and needs significantly fewer FLOPs (figure I.2). Counted by "
+        "the compiler, an update of λ-SAC takes 508 MFLOPs and one of SAC with two critics 572, because the λF is "
+        "another network. So λ-SAC saves a ninth if it learns as fast. With eight seeds and a million steps it does "
+        "not: SAC first evaluates to 80 % of what it learns (a return of 2,533) after 111 TFLOPs, λ-SAC after 337, and "
+        "one of its seeds never does. SAC with one critic and no λF, at 359 MFLOPs an update, takes 147 TFLOPs."
+    ),
+}
+"""For claims of the paper that fail in the kept run: what the paper says, what we did, and what we found."""
 
 
 def _paper_claim(name: str, task: str, words: str, test: Test) -> Claim:
     statement = f"On {task.removesuffix('-v5')}, {words}."
-    return Claim(name, statement, at_full_length(task, test), **APPENDIX)
+    return Claim(name, statement, at_full_length(task, test), account=ACCOUNTS.get(name, ""), **APPENDIX)
 
 
 CLAIMS = (
