@@ -12,10 +12,10 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 run: $(VENV)/.run
 	@$(BIN)/wane reproduce --tabular --out out
 
-test: lint types layers browser
+test: $(VENV)/.dev
+	@$(MAKE) --no-print-directory -j 2 lint types layers browser
 	@$(BIN)/python -m pytest -n 2 --dist loadfile
 
-# The rhythm of daily work: under a minute on two cores.
 # One folder or file of tests for each layer, and the type checker beside them: less than a minute on two cores.
 QUICK := tests/theory tests/test_depletion.py tests/test_mdp.py tests/test_files.py tests/worlds/test_grid.py \
          tests/agents/test_rollout.py tests/runs/test_settings.py tests/report/test_report.py

@@ -19,6 +19,7 @@ import pytest
 from rich.console import Console
 
 from adversary import cuts, toys
+from experiments.test_settings_tabular import SHARE_ALL_CODE
 from runs.sample import EXPERIMENT, Sample
 from wane import report
 from wane.experiments import FOLDERS
@@ -64,7 +65,14 @@ def test_quick_experiments_cut_at_some_points(name, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("plain_pictures")
-@pytest.mark.parametrize("name", [name for name, folder in FOLDERS.items() if folder == "tabular" and name != "toy"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.fuzz] if name in SHARE_ALL_CODE else [])
+        for name, folder in FOLDERS.items()
+        if folder == "tabular" and name != "toy"
+    ],
+)
 def test_learners_cut_after_learning_and_before_their_tables_are_written(name, tmp_path):
     run = toys.run(name, tmp_path)
     states, files = cuts.watch(run)

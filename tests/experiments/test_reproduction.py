@@ -17,6 +17,9 @@ from wane.runs import Run, run_all
 
 TABULAR = [name for name in WITHOUT_NETWORKS if name != "rats"]
 """The fits to the rats take a minute, and have a test of their own."""
+LATER = ["regret", "lambda-operator"]
+"""Two slow experiments beyond the paper, which are left to `make fuzz`."""
+NOW = [name for name in TABULAR if name not in LATER]
 FAILS = {
     ("gpi-tabular", "true-lambda-is-best"),
     ("gpi-tabular", "overstays"),
@@ -30,10 +33,25 @@ UNDECIDED = {("replenishing-q", "beats-lambda-0")}
 
 
 @pytest.fixture(scope="module")
-def out(tmp_path_factory):
+def compute(tmp_path_factory):
+    """Runs some experiments as a user does, and returns the folder of all results. What is done is not done again."""
     out = tmp_path_factory.mktemp("out")
-    run_all([Run(name, find(name).quick, "quick", out) for name in TABULAR])
-    return out
+
+    def run(*names):
+        before = jax.config.read("jax_disable_most_optimizations")
+        jax.config.update("jax_disable_most_optimizations", False)  # These programs run for longer than they compile.
+        try:
+            run_all([Run(name, find(name).quick, "quick", out) for name in names], resume=True)
+        finally:
+            jax.config.update("jax_disable_most_optimizations", before)
+        return out
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def out(compute):
+    return compute(*NOW)
 
 
 @pytest.fixture(scope="module")
@@ -49,8 +67,10 @@ def claim(out):
     return find_claim
 
 
-@pytest.mark.parametrize("name", TABULAR)
-def test_verdicts_and_files(out, name):
+@pytest.mark.parametrize("name", [*NOW, *(pytest.param(name, marks=pytest.mark.fuzz) for name in LATER)])
+def test_verdicts_and_files(out, compute, name):
+    if name in LATER:
+        compute(name)
     record = json.loads((out / "quick" / name / "run.json").read_text())
     claims = json.loads((out / "quick" / name / "claims.json").read_text())
     failing = {(name, claim["name"]) for claim in claims if claim["verdict"] == "fails"}
@@ -112,7 +132,9 @@ def test_trained_agents_are_kept(out, name):
     assert np.isfinite(agent.play(jax.random.key(0))[1].value)
 
 
-def test_the_best_belief_is_above_the_true_lambda(table):
+@pytest.mark.fuzz
+def test_the_best_belief_is_above_the_true_lambda(compute, table):
+    compute("regret")
     planned, learned = table("regret", "planned"), table("regret", "learned")
     best = table("regret", "optimum").set_index("world")["value"]
     paper = planned[planned["agent"] == "GPI (the paper's)"].set_index("lam")["value"]
@@ -136,7 +158,7 @@ def test_the_report_of_it_all(out):
         text = tab.inner_text("body").lower()
         folded_too = " ".join((tab.text_content("body") or "").lower().split())
     assert complaints == []
-    assert len(images) > len(TABULAR)
+    assert len(images) > len(NOW)
     assert min(images) > 0
     assert wide <= 0
     for name in NAMES:

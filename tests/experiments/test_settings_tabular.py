@@ -90,7 +90,7 @@ def is_refused(experiment, name):
 
 SLOW = {name: [] if name in ("toy", "policy-evaluation") else [pytest.mark.slow] for name in TOY}
 """The others take seconds to compile."""
-EACH_SETTING = {name: [] if name in ("toy", "policy-evaluation", "gpi-tabular") else [pytest.mark.fuzz] for name in TOY}
+EACH_SETTING = {name: [] if name == "toy" else [pytest.mark.fuzz] for name in TOY}
 """`make test` changes all settings of the other experiments at once; `make fuzz` changes one after the other."""
 CHANGES = [(experiment, name) for experiment, settings in TOY.items() for name in flat(settings)]
 
@@ -119,7 +119,7 @@ def check(name, settings):
 
 
 SHARE_ALL_CODE = {"gpi-noisy": "gpi-tabular", "replenishing-q": "q-lambda"}
-"""Experiments whose settings are changed all at once only: another one is the same program."""
+"""Experiments that are the same program as another one, so `make test` changes their settings all at once only."""
 
 
 @pytest.mark.slow
@@ -216,7 +216,11 @@ NOT_TESTED = {
 
 @pytest.mark.parametrize(
     ("name", "changes"),
-    [pytest.param(name, changes, marks=SLOW[name]) for name, some in SPECIAL.items() for changes in some],
+    [
+        pytest.param(name, changes, marks=[pytest.mark.fuzz] if name in SHARE_ALL_CODE else SLOW[name])
+        for name, some in SPECIAL.items()
+        for changes in some
+    ],
 )
 def test_a_claim_without_data_is_not_tested(name, changes):
     words = ", ".join(f"{field}={value}" for field, value in changes.items())
