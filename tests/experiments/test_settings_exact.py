@@ -115,7 +115,14 @@ def test_toy_settings(name, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "field", "value"), [change for change in CHANGES if change not in REFUSED])
+@pytest.mark.parametrize(
+    ("name", "field", "value"),
+    [
+        pytest.param(*change, marks=[pytest.mark.fuzz] if change[0] == "any-depletion" else [])  # It is the slowest.
+        for change in CHANGES
+        if change not in REFUSED
+    ],
+)
 def test_every_setting_changed_once(name, field, value, tmp_path):
     check(name, replace(TOY[name], **{field: value}), tmp_path)
 

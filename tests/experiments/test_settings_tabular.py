@@ -217,7 +217,7 @@ NOT_TESTED = {
 @pytest.mark.parametrize(
     ("name", "changes"),
     [
-        pytest.param(name, changes, marks=[pytest.mark.fuzz] if name in SHARE_ALL_CODE else SLOW[name])
+        pytest.param(name, changes, marks=[pytest.mark.fuzz] if name in (*SHARE_ALL_CODE, "regret") else SLOW[name])
         for name, some in SPECIAL.items()
         for changes in some
     ],
