@@ -6,6 +6,8 @@ VENV := .venv
 BIN  := $(VENV)/bin
 export JAX_COMPILATION_CACHE_DIR ?= $(CURDIR)/.cache/jax
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
+# Python compiles a module when it is first imported. Compiling all modules of all packages would take as long as the rest.
+INSTALL := -m pip install --quiet --no-compile --editable
 
 .PHONY: run test check quick fuzz lint lint-js types layers browser docs bench clean
 
@@ -83,12 +85,12 @@ $(VENV)/.python:
 
 $(VENV)/.run: $(VENV)/.python pyproject.toml
 	@echo "installing wane[experiments] (about a minute)"
-	@$(BIN)/python -m pip install --quiet --editable '.[experiments]'
+	@$(BIN)/python $(INSTALL) '.[experiments]'
 	@touch $@
 
 $(VENV)/.dev $(VENV)/.docs $(VENV)/.bench: $(VENV)/.%: $(VENV)/.python pyproject.toml
 	@echo "installing wane[$*] (about a minute)"
-	@$(BIN)/python -m pip install --quiet --editable '.[$*]'
+	@$(BIN)/python $(INSTALL) '.[$*]'
 	@touch $@ $(VENV)/.run
 
 # The stamp holds the path. Where no browser can be had, the tests that need one say so.

@@ -85,7 +85,9 @@ def resumes_to(out: Path, expected: Path, most: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("chunk", "later"), [(2, 0.0), pytest.param(6, 0.05, marks=pytest.mark.fuzz), (9, 0.1)])
+@pytest.mark.parametrize(
+    ("chunk", "later"), [(2, 0.0), *(pytest.param(*each, marks=pytest.mark.fuzz) for each in ((6, 0.05), (9, 0.1)))]
+)
 def test_killed_at_any_moment_a_run_resumes_to_the_same_tables(tmp_path, uninterrupted, chunk, later):
     log = tmp_path / "log"
     process = start("run", NAME, "--out", tmp_path, "--save-seconds", "0", pause=0.1, log=log)

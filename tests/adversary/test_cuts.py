@@ -68,7 +68,7 @@ def test_quick_experiments_cut_at_some_points(name, tmp_path):
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(name, marks=[pytest.mark.fuzz] if name in SHARE_ALL_CODE else [])
+        pytest.param(name, marks=[pytest.mark.fuzz] if name in (*SHARE_ALL_CODE, "lambda-operator") else [])
         for name, folder in FOLDERS.items()
         if folder == "tabular" and name != "toy"
     ],
@@ -134,6 +134,7 @@ def fill_disk_at(run: Run, points: Iterator[int], before: dict, files: dict) -> 
             return
 
 
+@pytest.mark.fuzz
 def test_a_disk_that_is_full_at_some_points(tmp_path):
     run = sample(tmp_path)
     run_all([run])

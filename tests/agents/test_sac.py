@@ -233,7 +233,9 @@ def test_lambda_1_is_sac_with_one_critic_and_a_further_task_bit_for_bit(together
     assert moved == [True, False]
 
 
-@pytest.mark.parametrize("kind", ["two", pytest.param("one", marks=pytest.mark.fuzz), "half"])
+@pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=[] if kind in ("two", "half") else [pytest.mark.fuzz]) for kind in KINDS]
+)
 def test_all_kinds_together_are_each_of_them_alone(kind, together, batches):
     """Alone, what an agent does not have is left out of the program."""
     config = KINDS[kind].applied(TINY)

@@ -41,6 +41,21 @@ def test_training_in_parts_is_training_at_once(fleet):
         np.testing.assert_array_equal(mine, theirs)
 
 
+@pytest.mark.fuzz
+@pytest.mark.parametrize("index", range(3))
+def test_agents_together_are_each_of_them_alone(index, fleet):
+    """Acting, episodes, the bandit's draws and updates, for two epochs."""
+    made, variants, states, told = fleet
+    alone = Fleet(made.keys[:1], TASK, TINY, Variant(*(column[index : index + 1] for column in variants)))
+    found = alone.init()
+    for number in range(2):
+        found, info = alone.epoch(found, number)
+        for mine, theirs in zip(LEAVES(info), LEAVES(told[number]), strict=True):
+            np.testing.assert_allclose(mine[0], theirs[index], rtol=1e-5, atol=1e-7)
+    for mine, theirs in zip(LEAVES(found), LEAVES(states), strict=True):
+        np.testing.assert_allclose(mine[0], theirs[index], rtol=1e-5, atol=1e-7)
+
+
 def test_what_epochs_tell(fleet):
     _, _, states, told = fleet
     assert int(states.replay.added[0]) == 19  # the last of 20 steps waits to be learned from

@@ -7,7 +7,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import wane
 from experiments.test_settings_networks import RECURRENT, toy
 from wane.agents import a2c
 from wane.agents.a2c import Config
@@ -43,8 +42,7 @@ def tiny(tmp_path_factory, request):
     request.getfixturevalue("quick_compilation")
     folder = tmp_path_factory.mktemp("checkpoint")
     loop = SavingLoop(folder, "print", seconds=0)
-    with wane.jit_checks(False):
-        return EXPERIMENT.tables(TOY, loop), loop.kept, folder
+    return EXPERIMENT.tables(TOY, loop), loop.kept, folder
 
 
 def test_agents_differ_in_numbers_only():

@@ -22,10 +22,10 @@ def actions_for(task, steps, copies=1, seed=0):
     return np.random.default_rng(seed).uniform(-1, 1, (steps, copies, task.n_actions)).astype(np.float32)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [*NAMES, "InvertedPendulum-v5", "Reacher-v5"])
 def test_episodes_are_gymnasium_s(name):
-    """The beginning, then 12 steps of the second copy out of two, which are not put back in between."""
-    task = Task(name)
+    """12 steps of the second copy out of two, with the beginning of each episode, and not put back in between."""
+    task, episode = Task(name), 0
     batch, env = task.batch([1, SEED], threads=2), gymnasium.make(name)
     seen, _ = env.reset(seed=episode_seed(SEED, 0))
     assert (task.n_observations, task.n_actions) == (env.observation_space.shape[0], env.action_space.shape[0])
@@ -36,6 +36,10 @@ def test_episodes_are_gymnasium_s(name):
         outcome = batch.step(actions)
         assert outcome.reward[1] == pytest.approx(reward, abs=1e-6)
         assert outcome.terminated[1] == terminated
+        if terminated:
+            episode += 1
+            seen, _ = env.reset(seed=episode_seed(SEED, episode))
+    assert (episode > 0) == (name == "InvertedPendulum-v5")
 
 
 def physics(batch, env):

@@ -29,7 +29,7 @@ Read the modules in this order:
 | λ-SAC | `Config()` |
 
 Where we differ from the paper: it does not say which network gives the φ_λ in the target. Here the target network does,
-in the λF's own target too. The λF and the critics are separate networks. The range of features is that of the batch.
+in the λF's own target too. The λF and the critics are separate networks, and w is solved for with a small ridge.
 
     >>> from wane.worlds.control import Task
     >>> task, config = Task("Pendulum-v1"), Config(epochs=20, random_steps=500, learning_rate=1e-3, memory=20_000)

@@ -5,8 +5,8 @@ and putting it together in Python would take as long as an update does on a GPU.
 task, configuration and structure of states, so several fleets can share them.
 
 A block holds the transitions of some steps of all agents, one step after another. `remember` and `learn` go through it
-step by step, and t is the number of its first step. Step t of an agent uses three keys made from fold_in(key, t): key 0
-to act, key 1 for the bandit and key 2 to learn.
+step by step while the next block is played, and t is the number of the first step of that next block. Step t of an
+agent uses three keys made from fold_in(key, t): key 0 to act, key 1 for the bandit and key 2 to learn.
 """
 
 from functools import cache, partial

@@ -16,8 +16,9 @@ The agents of a seed begin with the same networks and in the same states of the 
 discounting. The other columns of `curves` are means over an epoch: the critic's value, the correction
 (λ − 1) wᵀ(φ ⊙ φ_λ), λ, the policy's entropy, α, the losses of the critic and of the λF.
 
-At the paper's scale, replay memory and simulators are saved on request only, as they are large. The tasks can be
-learned one after the other (`--tasks HalfCheetah-v5`). To work in sittings of ten minutes, repeat
+At the paper's scale, replay memory and simulators take several GB, so a checkpoint is written every five minutes; with
+`--save-seconds 100000`, only when the run is interrupted. The tasks can be learned one after the other (`--tasks
+HalfCheetah-v5`). To work in sittings of ten minutes, repeat
 
     timeout -s INT 540 wane run sac --scale paper --resume --save-seconds 100000
 
@@ -160,19 +161,19 @@ EXPERIMENT = Experiment(
     films=films,
     claims=CLAIMS,
     differences=(
-        "In the kept run the tasks were learned one after the other (--tasks): a million steps of all agents took 910 "
-        "s on an H200 for HalfCheetah, and 1,104 s for Hopper. Steps are taken in blocks of 50: a policy acts for 50 "
-        "steps, while as many updates are made from what was remembered before. SAC with one critic is not trained "
-        "apart, because 1-SAC has its critic and its policy, bit for bit. The paper used version 2 of the "
-        "environments, which no longer exists; version 5 has a newer MuJoCo, and Hopper is paid for being healthy "
-        "only if it is. Agents are evaluated every 20,000 steps, not every 1,000, with one episode. w is solved for "
-        "with a ridge of 2e-4, because features may be collinear or constant in a batch. Features are scaled per "
-        "dimension, as the paper says. The authors' code has one range for all (--agent.ranges global). With it, a "
-        "fixed λ of 0 does help on Hopper: it earns 2,008, and λ = 1 earns 1,678 (eight seeds, a million steps; the "
-        "difference has a 95 % interval from 94 to 565). λ-SAC earns no more with it (999). The φ_λ in both targets "
-        "is that of the target network. The limits [−20, 2] are those of the log-variance, as the paper says; other "
-        "implementations have the same numbers for the log of the standard deviation. The quick scale has Pendulum "
-        "and a point mass, and networks of 64 units."
+        "The kept run joins two runs, one for each task (--tasks), of two versions of this code: a million steps of "
+        "all agents took 910 s on an H200 for HalfCheetah, and 1,104 s for Hopper. Steps are taken in blocks of 50: a "
+        "policy acts for 50 steps, while as many updates are made from what was remembered before. SAC with one "
+        "critic is not trained apart, because 1-SAC has its critic and its policy, bit for bit. The paper used "
+        "version 2 of the environments, which no longer exists; version 5 has a newer MuJoCo, and Hopper is paid for "
+        "being healthy only if it is. Agents are evaluated every 20,000 steps, not every 1,000, with one episode. w "
+        "is solved for with a ridge of 2e-4, because features may be collinear or constant in a batch. Features are "
+        "scaled per dimension, as the paper says. The authors' code has one range for all (--agent.ranges global). "
+        "With it, a fixed λ of 0 does help on Hopper: it earns 2,008, and λ = 1 earns 1,678 (eight seeds, a million "
+        "steps; the difference has a 95 % interval from 94 to 565). λ-SAC earns no more with it (999). The φ_λ in "
+        "both targets is that of the target network. The limits [−20, 2] are those of the log-variance, as the paper "
+        "says; other implementations have the same numbers for the log of the standard deviation. The quick scale has "
+        "Pendulum and a point mass, and networks of 64 units."
     ),
     paper_cost="about 8 hours for one run on a GTX 1080",
     double_precision=False,

@@ -87,8 +87,8 @@ EXPERIMENT = Experiment(
     summary=(
         "The paper's λ-SAC gives its critic the target of a reward that wears off, in tasks where none does, to make "
         "it pessimistic. We ask whether the same critic earns more where rewards do wear off: a point mass collects "
-        "from three sites, and a step at a site leaves a share of its reward. λ is right in the target then, but the "
-        "features [s, a] are not visits to sites, and the bandit chooses λ by returns alone."
+        "from three sites, and a step at a site leaves 0.9 of its reward. Its λ is not that of the task: the features "
+        "[s, a] are not visits to sites, the arms are 0, ½ and 1, and the bandit chooses among them by returns alone."
     ),
     quick=Wearing(),
     paper=Wearing(seeds=16),
@@ -102,7 +102,7 @@ EXPERIMENT = Experiment(
             earns_more(HIDDEN, ADAPTIVE, TWO),
         ),
         Claim(
-            "right-lambda",
+            "lower-lambda",
             "Where rewards wear off, a fixed λ of 0.5 earns more than a fixed λ of 1.",
             earns_more(HIDDEN, "0.5-SAC", "1-SAC"),
         ),
