@@ -6,7 +6,9 @@ VENV := .venv
 BIN  := $(VENV)/bin
 export JAX_COMPILATION_CACHE_DIR ?= $(CURDIR)/.cache/jax
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
-# Python compiles a module when it is first imported. Compiling all modules of all packages would take as long as the rest.
+# Python compiles a module when it is first imported, and keeps the result. Compiling all modules of all packages would take as
+# long as the rest of installing.
+unexport PYTHONDONTWRITEBYTECODE
 INSTALL := -m pip install --quiet --no-compile --editable
 
 .PHONY: run test check quick fuzz lint lint-js types layers browser docs bench clean
