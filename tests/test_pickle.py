@@ -12,11 +12,11 @@ import pytest
 
 import wane
 import wane.worlds.gym
-from agents.test_contract import KEY, ROOMS, config_of
+from agents.test_contract import KEY, ROOMS, config_of, untrained
 from wane.agents.common.policy import uniforms
 from wane.agents.common.rollout import Episode
 from wane.agents.forward_backward.acting import _choose_equivalent
-from wane.agents.trained import AGENTS, Trained, agent_module
+from wane.agents.trained import AGENTS
 from wane.foraging.overstay import imagining
 from wane.worlds import Seen, TopDown, make
 from wane.worlds.gym import Environment, VectorEnvironment
@@ -84,9 +84,7 @@ def test_depletions(again):
 @pytest.mark.parametrize("name", [name for name in AGENTS if name != "sac"])  # sac acts in control tasks
 def test_agents_and_their_policies_act_the_same(name):
     """They are not trained for it: what they would do is compared, at the start of an episode."""
-    module, config = agent_module(name), config_of(name)
-    state = module.init(KEY, ROOMS, config)
-    agent = Trained(name, ROOMS, config, getattr(state, "params", state))
+    agent = untrained(name)
     policy = agent.policy()
     seen = Seen(jnp.int32(3), jnp.array([5.0, 2.0, 1.0])) if policy.observation == "index+remaining" else jnp.int32(3)
     draws = policy.draw(KEY, 1)

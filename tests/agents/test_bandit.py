@@ -68,7 +68,7 @@ def test_arms_are_drawn_by_their_probabilities(uniform, arm):
 
 @pytest.mark.parametrize(("averaging", "kept"), [(0.0, 1.0), (0.0, 0.0), (1.0, 0.0)])
 def test_the_best_arm_wins(averaging, kept):
-    """Sixteen bandits for 400 episodes. The arm decides what an episode earns, or how much more than the last one."""
+    """Sixteen bandits for 400 episodes. An episode earns what its arm gives, and keeps a share of the last return."""
 
     def one(key, gains):
         def episode(now, key):

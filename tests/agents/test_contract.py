@@ -19,10 +19,8 @@ from wane.worlds.control import Task
 
 KEY = jax.random.key(0)
 ROOMS = make("four-rooms-7", horizon=12)
-SLOW = ("forward_backward", "sac")
-"""Agents that compile for long. Their own tests load what they saved too."""
-UNTRAINED = ("a2c", "lambda_features", "laplacian", "learned_operator")
-"""Agents with networks, whose training has its own tests: a network that knows nothing is saved and played as well."""
+SLOW = ("forward_backward", "sac", "a2c", "lambda_features", "laplacian", "learned_operator")
+"""Agents with networks, whose training compiles for long. `make test` saves and plays them untrained."""
 WORLDS = {"sac": Task("Pendulum-v1", horizon=12)}
 """The worlds of agents that cannot act in ROOMS."""
 TINY = forward_backward.Config(
@@ -58,9 +56,16 @@ def config_of(name):
 
 
 def trained(name, config=None):
-    module, config = agent_module(name), config or config_of(name)
-    world = WORLDS.get(name, ROOMS)
-    state = module.init(KEY, world, config) if name in UNTRAINED else module.train(KEY, world, config)[0]
+    config, world = config or config_of(name), WORLDS.get(name, ROOMS)
+    return agent_with(agent_module(name).train(KEY, world, config)[0], name, world, config)
+
+
+def untrained(name):
+    config, world = config_of(name), WORLDS.get(name, ROOMS)
+    return agent_with(agent_module(name).init(KEY, world, config), name, world, config)
+
+
+def agent_with(state, name, world, config):
     return Trained(name, world, config, getattr(state, "params", state))
 
 
@@ -75,10 +80,12 @@ def test_all_names_are_there(name):
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.fuzz] if name in SLOW else []) for name in AGENTS]
+    ("name", "make_agent"),
+    [pytest.param(name, trained, marks=[pytest.mark.fuzz] if name in SLOW else []) for name in AGENTS]
+    + [(name, untrained) for name in SLOW],
 )
-def test_save_load_and_play(name, tmp_path):
-    agent = trained(name)
+def test_save_load_and_play(name, make_agent, tmp_path):
+    agent = make_agent(name)
     again = load(agent.save(tmp_path / name))
     assert again.agent == name
     assert repr(again.config) == repr(agent.config)

@@ -91,7 +91,7 @@ def is_refused(experiment, name):
 SLOW = {name: [] if name in ("toy", "policy-evaluation") else [pytest.mark.slow] for name in TOY}
 """The others take seconds to compile."""
 EACH_SETTING = {name: [] if name == "toy" else [pytest.mark.fuzz] for name in TOY}
-"""`make test` changes all settings of the other experiments at once; `make fuzz` changes one after the other."""
+"""`make fuzz` changes the settings of the other experiments one after the other."""
 CHANGES = [(experiment, name) for experiment, settings in TOY.items() for name in flat(settings)]
 
 

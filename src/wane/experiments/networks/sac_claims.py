@@ -205,7 +205,7 @@ def flops_to_reach(settings: Control, tables: Tables, task: str, agent: str, goa
     """
     curves = select(tables["curves"], task=task, agent=agent)
     cost = select(tables["flops"], task=task, agent=agent)["flops"].iloc[0]
-    returns = curves.pivot_table(index="step", columns="seed", values="greedy").sort_index()
+    returns = curves.pivot_table(index="step", columns="seed", values="greedy")
     reached = returns.rolling(max(1, round(SMOOTH * len(returns)))).mean() >= goal
     steps = reached.idxmax().where(reached.any())
     return cost * pd.Series(updates_by(steps, settings.agent), index=steps.index)

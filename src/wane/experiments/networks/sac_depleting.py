@@ -87,8 +87,8 @@ EXPERIMENT = Experiment(
     summary=(
         "The paper's λ-SAC gives its critic the target of a reward that wears off, in tasks where none does, to make "
         "it pessimistic. We ask whether the same critic earns more where rewards do wear off: a point mass collects "
-        "from three sites, and a step at a site leaves 0.9 of its reward. Its λ is not that of the task: the features "
-        "[s, a] are not visits to sites, the arms are 0, ½ and 1, and the bandit chooses among them by returns alone."
+        "from three sites, and a step at a site leaves 0.9 of its reward. The λ of the target is not that of the task: "
+        "the features [s, a] are not visits to sites, the arms are 0, ½ and 1, and the bandit chooses by returns alone."
     ),
     quick=Wearing(),
     paper=Wearing(seeds=16),
