@@ -4,7 +4,12 @@
 
 VENV := .venv
 BIN  := $(VENV)/bin
-export JAX_COMPILATION_CACHE_DIR ?= $(CURDIR)/.cache/jax
+# Compiled programs are kept, also those that compile in less than a second, which is most of them. They are made for one kind of
+# processor, so each kind has a folder of its own.
+CPU := $(shell { uname -sm; grep -E '^(model name|flags|Features)' /proc/cpuinfo; } 2>/dev/null | sort -u | cksum | cut -d' ' -f1)
+export JAX_COMPILATION_CACHE_DIR ?= $(CURDIR)/.cache/jax/$(CPU)
+export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS ?= 0
+export JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES ?= -1
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 # Python compiles a module when it is first imported, and keeps the result. Compiling all modules of all packages would take as
 # long as the rest of installing.
@@ -18,7 +23,7 @@ run: $(VENV)/.run
 
 test: $(VENV)/.dev
 	@$(MAKE) --no-print-directory -j 2 lint types layers browser
-	@$(BIN)/python -m pytest -n 2 --dist loadfile
+	@$(BIN)/python -m pytest -n 2 --dist worksteal
 
 # One folder or file of tests for each layer, and the type checker beside them: less than a minute on two cores.
 QUICK := tests/theory tests/test_depletion.py tests/test_mdp.py tests/test_files.py tests/worlds/test_grid.py \
@@ -32,7 +37,7 @@ quick: $(VENV)/.dev
 
 # The site, tests that try everything (about half an hour; every page in a browser is among them), then random cases with fresh seeds for WANE_FUZZ_SECONDS (default 1800).
 fuzz: $(VENV)/.dev browser docs
-	@$(BIN)/python -m pytest -n 2 --dist load -m fuzz tests
+	@$(BIN)/python -m pytest -n 2 --dist worksteal -m fuzz tests
 	@PYTHONPATH=tests $(BIN)/python -m adversary
 
 lint: $(VENV)/.dev
