@@ -1,4 +1,4 @@
-"""Checks inside `jit`: on in all tests (conftest.py), off for users unless they ask for them."""
+"""Checks inside `jit`: errors in all tests (conftest.py), and NaN for users unless they ask for errors."""
 
 import os
 import subprocess
@@ -54,6 +54,25 @@ def test_good_arguments_pass():
 def test_bad_arguments_raise_inside_jit(arguments, message):
     with pytest.raises(Exception, match=message):
         compiled(**arrays(arguments))
+
+
+def test_bad_arguments_give_nan_without_the_errors():
+    with wane.jit_checks(False):
+        silent, slope = jax.jit(lambda *given: value(*given)), jax.jit(jax.grad(lambda *given: value(*given)[0], 1))
+        for arguments, _ in BAD:
+            assert np.isnan(silent(*arrays(arguments).values())).all(), arguments
+            assert np.isnan(slope(*arrays(arguments).values())), arguments
+        np.testing.assert_allclose(silent(*arrays(wrong()).values()), value(**wrong()), rtol=1e-12)
+        under = jax.jit(lambda policy: wane.MDP(jnp.asarray(np.stack([KERNEL, KERNEL[::-1]], axis=1))).under(policy))
+        np.testing.assert_array_equal(under(jnp.array([0, 1])), KERNEL[[0, 0]])
+        assert all(np.isnan(under(jnp.array(policy))).all() for policy in ([0, -1], [2, 0]))
+        assert np.isnan(jax.jit(lambda lam: wane.equivalent_rewards(1.0, wane.Geometric(lam), 2.0))(1.5))
+
+
+def test_the_optimum_says_that_it_cannot_be_traced():
+    mdp = wane.MDP(np.array([[0, 1], [1, 0]]))
+    with pytest.raises(TypeError, match="the optimum is found outside of JAX: call this without jit, grad or vmap"):
+        jax.grad(lambda r: wane.optimum(mdp, r, wane.Geometric(0.5), discount=0.9).values.sum())(jnp.ones(2))
 
 
 def test_policies_and_transitions_are_checked_too():

@@ -1,8 +1,9 @@
 """Checks of numbers that users pass, outside and inside of `jit`.
 
 Outside of `jit` the value of every argument is known, and a bad one raises a ValueError that names it. Inside `jit`,
-`grad` and `vmap`, JAX traces the arguments: their values are unknown until the compiled program runs. The checks are
-then left out, and a bad kernel or discount gives meaningless numbers. `jit_checks` builds them into the program:
+`grad` and `vmap`, JAX traces the arguments: their values are unknown until the compiled program runs, and a program
+cannot raise an error. A bad argument then becomes NaN, and so does every answer that depends on it. With `jit_checks`
+the program raises an error that says what is wrong:
 
     >>> import jax
     >>> from wane import jit_checks, lambda_representation
@@ -14,9 +15,9 @@ then left out, and a bad kernel or discount gives meaningless numbers. `jit_chec
     ...         print("a row of the kernel does not sum to 1" in str(error))
     True
 
-The environment variable `WANE_JIT_CHECKS=1` switches them on for a whole program. They are off by default, and then
-they cost nothing. The switch is read while JAX traces a function: a function that was compiled without the checks stays
-without them.
+The environment variable `WANE_JIT_CHECKS=1` switches these errors on for a whole program. They are off by default,
+because they make programs slower to compile and to run. The switch is read while JAX traces a function: a function that
+was compiled without the errors stays without them.
 """
 
 import os
@@ -36,10 +37,10 @@ _enabled = os.environ.get("WANE_JIT_CHECKS", "0") not in ("", "0")
 
 @contextmanager
 def jit_checks(enabled: bool = True) -> Iterator[None]:
-    """Switch the checks inside `jit` on, or off with `enabled=False`, for functions that JAX traces within the block.
+    """Switch errors inside `jit` on, or off with `enabled=False`, for functions that JAX traces within the block.
 
-    A bad kernel, policy, discount, parameter or reward then raises an error when the compiled function runs. Wrap the
-    function with `equinox.filter_jit` in place of `jax.jit` to get the shortest message.
+    A bad kernel, policy, discount, parameter or reward then raises an error when the compiled function runs, and gives
+    NaN otherwise. Wrap the function with `equinox.filter_jit` in place of `jax.jit` to get the shortest message.
     """
     global _enabled
     before, _enabled = _enabled, enabled
@@ -55,20 +56,26 @@ def is_traced(*arrays: Any) -> bool:
 
 
 def require(value: Any, valid: Any, message: str) -> Any:
-    """Return a traced value that raises an error with this message at run time unless `valid` is true everywhere.
+    """Return a traced value that becomes NaN at run time unless `valid`, a function of it, is true everywhere.
 
-    The value is returned unchanged if the checks inside `jit` are off. `valid` is a function of the value, so that
-    nothing is computed in that case. The check is lost if the caller does not use what this function returns.
+    With `jit_checks` an error with this message is raised instead. Integers become the largest integer, which is out of
+    the range of every index. The check is lost if the caller does not use what this function returns.
     """
-    if not _enabled or not is_traced(value):
+    if not is_traced(value):
         return value
-    return eqx.error_if(value, ~jnp.all(valid(value)), message)
+    fine = jnp.all(valid(value))
+    if _enabled:
+        return eqx.error_if(value, ~fine, message)
+    if not jnp.issubdtype(value.dtype, jnp.inexact):
+        return jnp.where(fine, value, jnp.iinfo(value.dtype).max)
+    # NaN is added and not chosen: the gradient through a choice would be zero, which looks like an answer.
+    return value + jnp.where(fine, 0.0, jnp.nan).astype(value.dtype)
 
 
 def check_range(name: str, value: ArrayLike, low: Scalar, high: Scalar, why: str) -> Any:
     """Return the value. Raises a ValueError unless every entry is finite and lies in [low, high].
 
-    A traced value is checked at run time if `jit_checks` are on; otherwise it passes.
+    A traced value is checked at run time (`require`).
     """
     if type(value) is float and low <= value <= high < np.inf:
         return value

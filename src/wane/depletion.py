@@ -104,7 +104,7 @@ class Depletion(eqx.Module):
     def checked(self) -> "Depletion":
         """Return the same depletion. Raises a ValueError if a parameter lies outside of its limits.
 
-        Parameters that JAX traces are checked at run time, if `wane.jit_checks` are on and the caller uses the returned
+        Parameters that JAX traces are checked at run time (`wane.checks.require`), if the caller uses the returned
         depletion.
         """
         limited = [(f.name, f.metadata["limits"]) for f in dataclasses.fields(self) if f.metadata.get("limits")]

@@ -83,6 +83,8 @@ class MDP:
         checked: Any = check_policy(policy, self.n_states, self.n_actions)
         states = np.arange(self.n_states)
         if self._dense is not None:
+            if is_traced(checked) and checked.ndim == 1:
+                return jnp.asarray(self._dense).at[states, checked].get(mode="fill")  # NaN for an unknown action
             if checked.ndim == 1:
                 return self._dense[states, checked]
             if isinstance(checked, jax.Array) or isinstance(self._dense, jax.Array):
@@ -166,7 +168,7 @@ def _canonical(matrix: Any) -> sparse.csr_array:
 def check_discount(discount: Scalar) -> Any:
     """Return γ. Raises a ValueError if it lies outside [0, 1].
 
-    While JAX traces γ, it is checked at run time, if `wane.jit_checks` are on.
+    While JAX traces γ, it is checked at run time (`wane.checks.require`).
     """
     if type(discount) is float and 0 <= discount <= 1:
         return discount
@@ -295,7 +297,7 @@ def _check_rows(matrix: Any, what: str = "kernel", may_end: bool = True, toleran
 
 
 def _require_rows(matrix: Any, what: str, may_end: bool = True) -> Any:
-    """Return a traced matrix whose rows are checked at run time, if `wane.jit_checks` are on."""
+    """Return a traced matrix whose rows are checked at run time (`wane.checks.require`)."""
     tolerance = _tolerance(matrix.dtype)
 
     def sums_to_one(rows: Any) -> Any:

@@ -50,6 +50,22 @@ def test_definition(lam):
 
 
 @pytest.mark.parametrize(
+    ("phi", "lam", "discount", "expected"),
+    [
+        (1e-16, 0.5, 1.0, 2.0),
+        (0.5, 1 - 2.0**-40, 1.0, 2.0**40),
+        (1e-16, FirstVisits(3), 1.0, 3.0),
+        (1e-16, Listed([1.0, 0.25]), 1.0, 1.25),
+        (2.0**-60, FirstVisits(1), 1 - 2.0**-50, 1 / (1 + 2.0**10)),
+        (0.0, 0.5, 1.0, 0.0),
+    ],
+)
+def test_features_that_hardly_count_near_discount_one(phi, lam, discount, expected):
+    found = lambda_features(np.eye(1), [[phi]], lam, discount=discount).matrix
+    np.testing.assert_allclose(found, [[expected]], rtol=1e-12)
+
+
+@pytest.mark.parametrize(
     "depletion",
     [Geometric(0.5), FirstVisits(2), Hyperbolic(1.0), Listed([1.0, 0.2, 0.6])],
     ids=lambda d: type(d).__name__,

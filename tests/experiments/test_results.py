@@ -15,6 +15,15 @@ from wane.files import checksum
 KEPT = Path(wane.__file__).parent / "results"
 
 
+def words(claim: dict) -> dict:
+    """All of a claim but its numbers."""
+    return {key: value for key, value in claim.items() if key not in ("estimate", "interval")}
+
+
+def numbers(claim: dict) -> list:
+    return [number for number in (claim["estimate"], *(claim["interval"] or ())) if number is not None]
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_kept_claims_follow_from_the_kept_tables(name):
     folder, experiment = KEPT / "paper" / name, find(name)
@@ -22,7 +31,10 @@ def test_kept_claims_follow_from_the_kept_tables(name):
     assert record["settings"] == json.loads(json.dumps(dataclasses.asdict(experiment.paper)))
     tables = {table: pd.read_parquet(folder / f"{table}.parquet") for table in record["tables"]}
     claims = json.loads((folder / "claims.json").read_text("utf-8"))
-    assert claims == experiment.findings(experiment.paper, tables)
+    again = experiment.findings(experiment.paper, tables)
+    assert [words(claim) for claim in claims] == [words(claim) for claim in again]
+    for claim, other in zip(claims, again, strict=True):  # Processors differ in the last digits of a product.
+        assert numbers(claim) == pytest.approx(numbers(other), rel=1e-9, abs=1e-12, nan_ok=True), claim["name"]
     assert name not in LEARNED or experiment.seeded is None or "H200" in record["device"]
 
 

@@ -137,15 +137,17 @@ def _with_jax(kernel: Any, phi: Any, depletion: Any, discount: Any) -> LambdaFea
     if not isinstance(depletion, Geometric):
         raise TypeError(f"JAX arrays need a λ, not {depletion!r}: give NumPy arrays for other curves over visit counts")
     kernel = jnp.asarray(kernel.toarray() if sparse.issparse(kernel) else kernel)
-    phi, lam = jnp.asarray(phi, kernel.dtype), jnp.broadcast_to(jnp.asarray(depletion.lam), np.shape(phi)[1])
+    phi, lam = jnp.asarray(phi, kernel.dtype), depletion.lam
+    # A known λ has 64 bits here, so that 1 − λ keeps its digits in 32 bits too.
+    kept, worn = (jnp.broadcast_to(jnp.asarray(each), np.shape(phi)[1]) for each in (lam, 1 - lam))
 
-    def one(column: Any, lam: Any) -> tuple[Any, Any]:
+    def one(column: Any, kept: Any, worn: Any) -> tuple[Any, Any]:
         # 1 − weight is written as a sum, in which nothing cancels.
-        weight, loss = discount * ((1 - column) + lam * column), (1 - discount) + discount * (1 - lam) * column
+        weight, loss = discount * ((1 - column) + kept * column), (1 - discount) + discount * worn * column
         x, residual, _ = solve_jax(kernel, column[:, None], weight, loss)
         return x[:, 0], residual
 
-    matrix, residuals = jax.vmap(one, (1, 0), (1, 0))(phi, lam)
+    matrix, residuals = jax.vmap(one, (1, 0, 0), (1, 0))(phi, kept, worn)
     if not is_traced(matrix) and bool(jnp.isnan(matrix).any()):
         raise InaccurateSolve(
             f"the λF cannot be solved accurately in {matrix.dtype}: use a smaller discount, pass NumPy arrays, or "

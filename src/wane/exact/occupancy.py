@@ -19,7 +19,7 @@ transient, and M exists there. `escape` = 1 − R is stored instead of R, becaus
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -253,7 +253,7 @@ def equivalent_rewards(rewards: Numbers, depletion: Diminishing, self_occupancy:
     ValueError if a d is not finite or below 1.
     """
     xp = namespace(self_occupancy)
-    d = xp.asarray(self_occupancy)
+    d, checked = xp.asarray(self_occupancy), cast(Diminishing, depletion.checked())
     d = require(
         d,
         lambda d: jnp.isfinite(d) & (d >= 1 - 1e-5),
@@ -266,7 +266,7 @@ def equivalent_rewards(rewards: Numbers, depletion: Diminishing, self_occupancy:
             "because a state visits itself. If a model has learned less, pass max(d, 1)"
         )
     escape = 1 / d
-    return rewards * _totals(depletion, 1 - escape, visits, escape) * escape
+    return rewards * _totals(checked, 1 - escape, visits, escape) * escape
 
 
 def from_lambda_representation(

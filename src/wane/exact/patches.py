@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, NoReturn
 
 import jax
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 
 from wane.checks import check_range, is_traced
 from wane.depletion import Depletion, Diminishing, FirstVisits, Geometric, Listed
@@ -103,16 +103,17 @@ def solve_column(
 
     φ is the indicator of a patch, or a feature with values between 0 and 1 (`wane.exact.features`).
     """
-    if isinstance(depletion, Geometric):
-        return _geometric_column(kernel, phi, float(depletion.lam), discount, method)
     support = np.flatnonzero(phi > 0)
     if len(support) == 0:
         return np.zeros(len(phi)), 0.0, "nothing to solve"
+    if isinstance(depletion, Geometric):
+        return _geometric_column(kernel, phi, float(depletion.lam), discount, method)
     cure = "use Geometric, which needs one column, or fewer states that count"
     require_memory("a patch", (len(phi), "states"), (len(support), "states that count"), copies=5, cure=cure)
-    first_visit, residual, how = _first_visits(kernel, phi, support, discount, method)
-    next_visit = discount * (kernel[support] @ first_visit)
-    return first_visit @ _sum_over_visits(next_visit, depletion), residual, how
+    visits = _first_visits(kernel, phi, support, discount, method)
+    next_visit = discount * (kernel[support] @ visits.first)
+    escape = _escape(kernel[support], visits.never, visits.reach, discount)
+    return visits.first @ _sum_over_visits(next_visit, escape, depletion), visits.residual, visits.method
 
 
 def _geometric_column(
@@ -123,9 +124,9 @@ def _geometric_column(
     With discount 1 the system of all states may be singular. If also λ = 1, visits in a recurrent class pay for ever,
     and a ValueError is raised.
     """
-    scale = (1 - phi) + lam * phi
+    scale, loss = (1 - phi) + lam * phi, (1 - discount) + discount * (1 - lam) * phi
     if discount < 1:
-        solution = solve(kernel, phi, discount=discount, scale=scale, method=method)
+        solution = solve(kernel, phi, discount=discount, scale=scale, method=method, loss=loss)
         return solution.x, solution.residual, solution.method
     if lam == 1 and np.any(recurrent_classes(kernel)[phi > 0] >= 0):
         _refuse_endless_visits(Geometric(lam))
@@ -133,9 +134,25 @@ def _geometric_column(
     states, column = np.flatnonzero(reach), np.zeros(len(phi))
     rows = kernel[states]
     leak = leaving(rows, reach)
-    solution = solve(rows[:, states], phi[states], discount=1.0, scale=scale[states], method=method, leak=leak)
+    inside = rows[:, states]
+    solution = solve(
+        inside, phi[states], discount=1.0, scale=scale[states], method=method, leak=leak, loss=loss[states]
+    )
     column[states] = solution.x
     return column, solution.residual, solution.method
+
+
+class _Visits(NamedTuple):
+    """When and where the first visit to a patch is."""
+
+    first: Float[np.ndarray, "states support"]
+    """E[γ^time; the first visit is in x] for every state and every x of the support"""
+    never: Float[np.ndarray, " states"]
+    """1 − Σₓ first(s, x), which no rounding of `first` spoils, in the states that can reach a visit; 0 in others"""
+    reach: Bool[np.ndarray, " states"]
+    """the states that can reach a visit"""
+    residual: float
+    method: str
 
 
 def _first_visits(
@@ -144,48 +161,63 @@ def _first_visits(
     support: Int[np.ndarray, " support"],
     discount: float,
     method: str | Method,
-) -> tuple[Float[np.ndarray, "states support"], float, str]:
-    """Return E[γ^time; the first visit is in x] for every state and every x of the support, the residual, the method.
+) -> _Visits:
+    """Return the first visits.
 
     For states with φ = 1 the answer is known. Only the other states that can reach a visit are solved for: with
     discount 1 the system of the remaining states is singular.
     """
     visit_now = np.zeros((len(phi), len(support)))
     visit_now[support, np.arange(len(support))] = phi[support]
-    first_visit = np.where(phi[:, None] == 1, visit_now, 0.0)
-    unknown = (phi < 1) & can_reach(kernel, support)
+    first_visit, never = np.where(phi[:, None] == 1, visit_now, 0.0), np.zeros(len(phi))
+    reach = can_reach(kernel, support)
+    unknown = (phi < 1) & reach
     states = np.flatnonzero(unknown)
     if len(states) == 0:
-        return first_visit, 0.0, "nothing to solve"
+        return _Visits(first_visit, never, reach, 0.0, "nothing to solve")
     rows, waits = kernel[states], 1 - phi[states]
-    rhs = visit_now[states] + discount * waits[:, None] * (rows @ first_visit)
-    leak = leaving(rows, unknown)
-    solution = solve(rows[:, states], rhs, discount=discount, scale=waits, method=method, leak=leak)
-    first_visit[states] = solution.x
-    return first_visit, solution.residual, solution.method
+    later = discount * waits[:, None] * (rows @ first_visit)
+    rhs = np.column_stack([visit_now[states] + later, waits * _escape(rows, never, reach, discount)])
+    leak, loss = leaving(rows, unknown), (1 - discount) + discount * phi[states]
+    solution = solve(rows[:, states], rhs, discount=discount, scale=waits, method=method, leak=leak, loss=loss)
+    first_visit[states], never[states] = solution.x[:, :-1], solution.x[:, -1]
+    return _Visits(first_visit, never, reach, solution.residual, solution.method)
 
 
-def _sum_over_visits(next_visit: Float[np.ndarray, "patch patch"], depletion: Diminishing) -> np.ndarray:
-    """Return Σₙ f(n) Kⁿ 1. The sum ends when the rest, at most bound · max Kⁿ1 / (1 − max K1), is negligible."""
-    ones = np.ones(len(next_visit))
-    escape = 1 - float((next_visit @ ones).max())
-    terms = _number_of_terms(escape, depletion)
+def _escape(
+    rows: Any, never: Float[np.ndarray, " states"], reach: Bool[np.ndarray, " states"], discount: float
+) -> Float[np.ndarray, " rows"]:
+    """Return 1 − γ E[γ^time of the first visit from the next state on], as a sum in which nothing cancels."""
+    return (1 - discount) + discount * (leaving(rows, reach) + np.ravel(rows @ never[:, None]))
+
+
+def _sum_over_visits(
+    next_visit: Float[np.ndarray, "patch patch"], escape: Float[np.ndarray, " patch"], depletion: Diminishing
+) -> np.ndarray:
+    """Return Σₙ f(n) Kⁿ 1, where `escape` is 1 − K1.
+
+    The sum ends when the rest, at most bound · max Kⁿ1 / min(1 − K1), is negligible.
+    """
+    least = float(escape.min())
+    terms = _number_of_terms(least, depletion)
     if isinstance(depletion, FirstVisits) and terms > 4 * len(next_visit):
-        return _first_terms(next_visit, int(depletion.n))
+        return _first_terms(next_visit, escape, int(depletion.n))
     _check_terms(terms, depletion)
-    powers, total = ones, np.zeros(len(next_visit))
+    powers, total = np.ones(len(next_visit)), np.zeros(len(next_visit))
     for start in range(0, terms, SERIES_BLOCK):
         worths = np.asarray(depletion.worth(np.arange(start, min(start + SERIES_BLOCK, terms))), float)
         check_bound(depletion, worths)
         for worth in np.broadcast_to(worths, (min(SERIES_BLOCK, terms - start),)):
             total = total + worth * powers
             powers = next_visit @ powers
-        if powers.max() * depletion.bound <= SERIES_TOLERANCE * escape:
+        if powers.max() * depletion.bound <= SERIES_TOLERANCE * least:
             break
     return total
 
 
-def _first_terms(next_visit: Float[np.ndarray, "patch patch"], n: int) -> np.ndarray:
+def _first_terms(
+    next_visit: Float[np.ndarray, "patch patch"], escape: Float[np.ndarray, " patch"], n: int
+) -> np.ndarray:
     """Return S_n = Σ_{i<n} Kⁱ 1 by doubling, S_2m = S_m + Kᵐ S_m, from the highest bit of n to the lowest.
 
     Rounding errors in Kᵐ would double each time. So its rows are scaled to their sums 1 − e_m, where the probability
@@ -193,13 +225,11 @@ def _first_terms(next_visit: Float[np.ndarray, "patch patch"], n: int) -> np.nda
     """
     size = len(next_visit)
     ones = np.ones(size)
-    left_at_once = 1 - next_visit @ ones
-    left_at_once[left_at_once < 1e-15 * size] = 0.0
     power, total, left = np.eye(size), np.zeros(size), np.zeros(size)
     for bit in bin(n)[2:]:
         total, left, power = total + power @ total, left + power @ left, power @ power
         if bit == "1":
-            total, left, power = ones + next_visit @ total, left_at_once + next_visit @ left, next_visit @ power
+            total, left, power = ones + next_visit @ total, escape + next_visit @ left, next_visit @ power
         sums = power.sum(1)
         power *= np.divide(np.maximum(1 - left, 0.0), sums, out=np.zeros(size), where=sums > 0)[:, None]
     return total
@@ -212,7 +242,7 @@ def _number_of_terms(escape: float, depletion: Diminishing) -> int:
         paying = int(depletion.n)
     elif isinstance(depletion, Listed) and depletion.tail == 0:
         paying = len(depletion.values)
-    if paying == math.inf and escape <= 1e-12:
+    if paying == math.inf and escape == 0:
         _refuse_endless_visits(depletion)
     if escape >= 1:
         return 1

@@ -23,6 +23,7 @@ import jax
 import numpy as np
 from jaxtyping import Float, Int
 
+from wane.checks import is_traced
 from wane.depletion import Depletion, Diminishing, Memory
 from wane.exact.levels import Levels, counted_levels, enclosing_levels
 from wane.exact.product import Product, require_product, strides_of
@@ -103,6 +104,11 @@ def optimum(
     if not isinstance(mdp, MDP):
         raise TypeError(
             f"the optimum is over the actions of an MDP, got {type(mdp).__name__}: pass wane.MDP(transitions)"
+        )
+    if is_traced(mdp._dense, rewards, discount, action_rewards, *jax.tree_util.tree_leaves(depletion)):
+        raise TypeError(
+            "the optimum is found outside of JAX: call this without jit, grad or vmap. For the gradient of its value, "
+            "differentiate wane.evaluate under a fixed policy"
         )
     gamma, sites = float(check_discount(discount)), check_sites(sites, mdp.n_states)
     pay = np.asarray(rewards, dtype=float)

@@ -200,8 +200,8 @@ def representation(
     `kernel` is what `MDP.under` returns, or any stochastic matrix: NumPy, SciPy sparse, or JAX (then the answer is
     JAX, and differentiable in everything). `sites` are the states that can pay (default: all); only their columns are
     solved for. `method` is passed to `wane.exact.solve.solve`. Raises a ValueError for bad arguments or an infinite
-    value, and InaccurateSolve if rounding would spoil the answer. While JAX traces, the answer is NaN in the latter
-    case, and arguments are checked only with `wane.jit_checks`.
+    value, and InaccurateSolve if rounding would spoil the answer. While JAX traces, nothing can be raised, and the
+    answer is NaN in all these cases (`wane.jit_checks` gives errors for bad arguments).
 
         >>> phi = representation(np.array([[0.5, 0.5], [0.0, 1.0]]), Geometric(0.5), discount=0.9)
         >>> phi.matrix.round(4)
@@ -341,8 +341,7 @@ def _no_depletion(given: object) -> TypeError:
 def check_parameters(depletion: Any, n_sites: int) -> Any:
     """Return the depletion. Raises a ValueError unless every parameter is one number, or one for each site.
 
-    Raises a TypeError for what is not a depletion. Parameters that JAX traces are checked at run time if
-    `wane.jit_checks` are on.
+    Raises a TypeError for what is not a depletion. Parameters that JAX traces are checked at run time.
     """
     for leaf in check_depletion(depletion).per_site().values():
         if np.shape(leaf)[-1] not in (1, n_sites):
