@@ -107,7 +107,7 @@ def test_what_exact_features_earn():
     mean = exact.groupby(["features", "choice", "memory", "lam"])["value"].mean()
     np.testing.assert_allclose(mean[STATES, COMPARING, "refreshed"], [23.30, 26.11, 21.58], atol=0.05)
     np.testing.assert_allclose(mean[STATES, COMPARING, "never refreshed"], [12.1, 12.5, 16.8], atol=0.1)
-    # Laplacian features are unique up to sign and rotation, which matter for λ < 1 and differ from processor to processor.
+    # Laplacian features are unique up to signs and rotations, which matter for λ < 1. Processors choose different ones.
     smooth = mean[SMOOTH, COMPARING, "refreshed"]
     np.testing.assert_allclose(smooth[1.0], 21.6, atol=0.1)
     assert smooth[0.0] + 5 < smooth[0.5] < smooth[1.0] - 1
