@@ -103,7 +103,7 @@ class Occupancy(Representation):
         else:
             rows = np.atleast_2d(weights).reshape(-1, len(self.sites))
             found = product(self.first_visit, np.ascontiguousarray(rows.T)).T.reshape(*np.shape(weights)[:-1], -1)
-        # F is not negative, so terms cancel only if weights differ in sign. Reading F again would take as long as the sum.
+        # F is not negative, so terms cancel only if weights differ in sign. Reading F again takes as long as the sum.
         if is_traced(weights) or (weights.min() < 0 < weights.max()):
             check_sum_over_sites(self.first_visit, weights, rewards, found)
         return found
