@@ -51,7 +51,7 @@ def test_examples_run_and_print_what_is_shown(page, tmp_path, monkeypatch):
     module = types.ModuleType(f"page_{page.stem}")
     for line, code, shown in examples(page.read_text(encoding="utf-8")):
         printed = io.StringIO()
-        with contextlib.redirect_stdout(printed):
+        with contextlib.redirect_stdout(printed), wane.jit_checks(False):
             # Blank lines in front, so that a traceback names the line of the page.
             exec(compile("\n" * (line - 1) + code, page, "exec"), module.__dict__)
         if shown is not None:

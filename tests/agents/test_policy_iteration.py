@@ -36,7 +36,7 @@ def test_q_of_the_policy_is_what_the_world_pays(timing, slip):
         policy = np.random.default_rng(0).integers(0, 5, world.n_states)
         q = q_values(policy, world, Config(timing=timing))[np.arange(world.n_states), policy]
         scale = world.discount if timing == "arrival" else 1.0
-        np.testing.assert_allclose(scale * q, world.values(policy), rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(scale * q, world.values(policy, horizon=None), rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("name", ["two-rooms-7", "four-rooms-7", "corridor"])
@@ -48,7 +48,7 @@ def test_rewards_that_stay_end_at_the_optimum(name, slip):
     best = wane.optimum(world.mdp, world.rewards, world.depletion, **problem).values
     state, info = train(KEY, world, Config(timing="arrival"))
     assert info.converged
-    np.testing.assert_allclose(world.values(state.policy), best, rtol=1e-6)
+    np.testing.assert_allclose(world.values(state.policy, horizon=None), best, rtol=1e-6)
     assert np.all(np.diff(info.values, axis=0) >= -1e-9)
 
 

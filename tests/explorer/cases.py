@@ -85,11 +85,11 @@ def phi_of(world: World, policy: Any, depletion: Any, sites: Any) -> np.ndarray:
 
 
 def values_of(world: World, policy: Any) -> np.ndarray:
-    """`World.values`, with the sharper Φ for rewards that grow back."""
+    """`World.values` of endless episodes, with the sharper Φ for rewards that grow back."""
     if not isinstance(world.depletion, TimeElapsed):
-        return world.values(policy)
+        return world.values(policy, horizon=None)
     kernel = world.mdp.under(policy)
-    costs = World.values(read_like(world, Geometric(1.0), np.zeros(world.n_sites)), policy)
+    costs = World.values(read_like(world, Geometric(1.0), np.zeros(world.n_sites)), policy, horizon=None)
     return world.discount * (kernel @ (phi_of(world, policy, world.depletion, world.sites) @ world.rewards)) + costs
 
 

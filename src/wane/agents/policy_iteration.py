@@ -132,7 +132,8 @@ def train(
         if before < sweep:
             period = sweep - before
             break
-    return state, Info(np.array(policies), np.array([world.values(policy) for policy in policies]), period)
+    values = np.array([world.values(policy, horizon=None) for policy in policies])
+    return state, Info(np.array(policies), values, period)
 
 
 def policy(params: State, world: World, config: Config) -> Policy:

@@ -224,10 +224,10 @@ def _interval(depletion: Depletion, fresh: float, steps: int | None) -> tuple[tu
     A visit that mixes two levels may lead to any level at any time. So this needs an interval that is never left, on
     which the depletion is affine. Raises a ValueError if the memories have no bounds.
     """
-    settled = _range(depletion, fresh, None)
-    if settled is not None and _is_affine(depletion, np.linspace(*settled, 129)):
+    settled = memory_range(depletion, fresh, None)
+    if settled is not None and is_affine(depletion, np.linspace(*settled, 129)):
         return settled, True
-    interval = settled if steps is None else _range(depletion, fresh, steps)
+    interval = settled if steps is None else memory_range(depletion, fresh, steps)
     if interval is None:
         raise ValueError(
             f"the memory of {type(depletion).__name__} has no bounds that {LONGEST_SETTLING} steps would not leave: "
@@ -236,7 +236,7 @@ def _interval(depletion: Depletion, fresh: float, steps: int | None) -> tuple[tu
     return interval, False
 
 
-def _is_affine(depletion: Depletion, memories: Float[np.ndarray, " levels"]) -> bool:
+def is_affine(depletion: Depletion, memories: Float[np.ndarray, " levels"]) -> bool:
     """Return whether worth, visit and wait are affine at the given memories, up to rounding."""
     ends = memories[[0, -1]]
     for function in (depletion.worth, depletion.visit, depletion.wait):
@@ -278,7 +278,7 @@ def _waits_until_settled(depletion: Depletion, memories: Any, times: int) -> Flo
     return np.concatenate(found)
 
 
-def _range(depletion: Depletion, fresh: float, steps: int | None) -> tuple[float, float] | None:
+def memory_range(depletion: Depletion, fresh: float, steps: int | None) -> tuple[float, float] | None:
     """Return the least and the largest memory within `steps` steps (None: without end), or None if unbounded."""
     ends, last = np.array([fresh, fresh]), np.inf
     for taken in range(LONGEST_SETTLING if steps is None else min(steps, LONGEST_SETTLING)):

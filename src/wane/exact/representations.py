@@ -29,6 +29,7 @@ from scipy import sparse
 
 from wane.checks import is_traced, require
 from wane.depletion import Depletion, FirstVisits, Geometric, Memory
+from wane.exact.finite import finite_representation
 from wane.exact.methods import Method
 from wane.exact.solve import SMALL, solve
 from wane.exact.system import check_cancellation
@@ -277,14 +278,19 @@ def evaluate(
     depletion: Depletion,
     *,
     discount: Scalar,
+    horizon: Integer | None = None,
     method: str | Method = "auto",
 ) -> Float[AnyArray, " states"]:
     """Return V(s), given an r̄ for every state. It solves only for the columns that it needs.
+
+    With a `horizon`, V is what the first `horizon` rewards are worth, those of the times 0 to `horizon` − 1, and no
+    system is solved (`wane.exact.finite`); otherwise the chain goes on for ever.
 
     States that pay nothing are not sites, and all sites that never wear off (λ = 1) share one right-hand side. If the
     columns of all sites would take more memory than the limit of `wane.limits`, they are solved for in blocks.
     """
     checked, discount = _check_arguments(kernel, discount)
+    steps = None if horizon is None else check_whole("horizon", horizon, 0)
     pay: Any = rewards if isinstance(rewards, jax.Array) else np.asarray(rewards, dtype=np.float64)
     n = checked.shape[0]
     if pay.shape != (n,):
@@ -295,11 +301,32 @@ def evaluate(
     if not is_traced(pay) and not np.isfinite(pay).all():
         state = int(np.argmin(np.isfinite(pay)))
         raise ValueError(f"rewards must be finite numbers, but that of state {state} is {pay[state]}")
+    if steps is not None:
+        return _evaluate_until(checked, pay, depletion, discount, steps)
     if isinstance(checked, jax.Array) or is_traced(pay, discount, *jax.tree_util.tree_leaves(depletion)):
         depletion = check_parameters(depletion, n)
         pay = require(pay, jnp.isfinite, "rewards must be finite numbers")
         return build(depletion, checked, discount, np.arange(n), method).values(pay)
     return _evaluate_in_parts(checked, np.asarray(pay), depletion, float(discount), method)
+
+
+def _evaluate_until(
+    kernel: Any, rewards: Any, depletion: Depletion, discount: Any, horizon: int
+) -> Float[np.ndarray, " states"]:
+    """Return V of the first `horizon` rewards. Sites that never wear off share one vector."""
+    if is_traced(kernel, rewards, discount, *jax.tree_util.tree_leaves(depletion)):
+        raise TypeError("values until a horizon are computed outside of JAX: call this without jit, grad or vmap")
+    kernel, rewards, n = kernel if sparse.issparse(kernel) else np.asarray(kernel), np.asarray(rewards), len(rewards)
+    check_parameters(depletion, n)
+    constant = np.broadcast_to(_never_wears_off(depletion), (n,))
+    values, lasting = np.zeros(n), np.where(constant, rewards, 0.0)
+    for _ in range(horizon if lasting.any() else 0):
+        values = lasting + float(discount) * (kernel @ values)
+    sites = np.flatnonzero((rewards != 0) & ~constant)
+    if len(sites) and horizon:
+        phi = finite_representation(kernel, depletion.at_sites(sites), float(discount), sites, horizon)
+        values = values + phi @ rewards[sites]
+    return values
 
 
 def _evaluate_in_parts(

@@ -22,6 +22,7 @@ In both cases each step changes the memory of the visited site by `visit`, and t
     (0.0, False, False, [10.0, 5.0, 5.0])
 """
 
+import dataclasses
 import json
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
@@ -35,9 +36,8 @@ from jaxtyping import Array, Bool, Float
 
 from wane.depletion import Depletion, Geometric
 from wane.exact.planning import Optimum, optimum
-from wane.exact.representations import evaluate, representation
 from wane.extras import MissingExtra
-from wane.mdp import MDP, check_discount, check_policy, probabilities
+from wane.mdp import MDP, check_discount, check_policy
 from wane.types import AnyArray, Integer, Scalar, Tree
 from wane.worlds import checks
 from wane.worlds.dynamics import State, Tables, make_tables, move, select, turn
@@ -286,42 +286,44 @@ class World:
         info = info | {"final_observation": final, "final_remaining": info["remaining"]}
         return observation, state, reward, terminated, truncated, info | {"remaining": self.remaining(state)}
 
-    def values(self, policy: Any) -> Float[np.ndarray, " states"]:
+    def values(self, policy: Any, **changes: Any) -> Float[np.ndarray, " states"]:
         """Returns the exact expected return of a policy from every state.
 
-        The horizon and the threshold are ignored: episodes are taken as endless.
+        It is the mean return of the episodes that are played: with the world's horizon, or endless ones if it has none,
+        its discount and its timing. `changes` are other settings of the world, for instance `horizon=None`. Only the
+        threshold is ignored, which ends episodes when little is left.
         """
-        kernel = self.mdp.under(policy)
-        arrives = self.timing == "arrival"
-        values = np.zeros(self.n_states)
-        if self.n_sites:
-            phi = representation(kernel, self.depletion, discount=self.discount, sites=self.sites)
-            values = np.asarray(phi.values(self.rewards))
-        values = self.discount * (kernel @ values) if arrives else values
-        if self.wall_penalty == 0:
-            return values
-        policy = check_policy(policy, self.n_states, self.n_actions)
-        costs = (probabilities(policy, self.n_actions) * self.action_costs).sum(1)
-        total = np.asarray(evaluate(kernel, costs, Geometric(1.0), discount=self.discount))
-        return values - (self.discount if arrives else 1.0) * total
+        from wane.worlds.value import values
+
+        return values(dataclasses.replace(self, **changes) if changes else self, policy)
+
+    def q_values(self, policy: Any, **changes: Any) -> Float[np.ndarray, "states actions"]:
+        """Returns the exact expected return of taking each action once and following a policy afterwards.
+
+        The settings have the same meaning as for `values`.
+        """
+        from wane.worlds.value import q_values
+
+        return q_values(dataclasses.replace(self, **changes) if changes else self, policy)
 
     def optimum(
-        self, believed: Depletion | None = None, *, tolerance: float = 1e-6, grid: int | None = None
+        self, believed: Depletion | None = None, *, tolerance: float = 1e-6, grid: int | None = None, **changes: Any
     ) -> Optimum:
         """Returns the best values and the best policy over states and what the sites remember (see `wane.optimum`).
 
-        They hold for episodes up to the world's horizon, or for endless ones if it has none; the threshold is ignored.
-        With `believed` they hold for a world that depletes in that way instead.
+        The settings have the same meaning as for `values`, so that no policy is worth more. With `believed` they hold
+        for a world that depletes in that way instead.
         """
+        world = dataclasses.replace(self, **changes) if changes else self
         return optimum(
-            self.mdp,
-            self.rewards,
-            self.depletion if believed is None else believed,
-            discount=self.discount,
-            sites=self.sites,
-            horizon=self.horizon,
-            timing=self.timing,
-            action_rewards=-self.action_costs if self.wall_penalty else None,
+            world.mdp,
+            world.rewards,
+            world.depletion if believed is None else believed,
+            discount=world.discount,
+            sites=world.sites,
+            horizon=world.horizon,
+            timing=world.timing,
+            action_rewards=-world.action_costs if world.wall_penalty else None,
             tolerance=tolerance,
             grid=grid,
         )

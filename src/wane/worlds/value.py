@@ -1,0 +1,84 @@
+"""What a policy is worth in a world, exactly: the mean return of the episodes that `wane.agents` play.
+
+Let V_H(s) be what the sites pay at the times 0 to H − 1 to an agent that begins in s (H may be infinite), and C_H(s)
+what bumping into walls costs in H steps. Then
+
+    departure:  V(s) = V_H(s) − C_H(s),        arrival:  V(s) = γ (E V_H(s₁) − C_H(s)),        s₁ ~ P(·|s),
+
+because a world that pays on arrival does not pay its start, and discounts its first reward once.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from jaxtyping import Float
+
+from wane.depletion import Geometric
+from wane.exact.finite import finite_representation
+from wane.exact.representations import evaluate, representation
+from wane.mdp import check_policy, probabilities
+
+if TYPE_CHECKING:
+    from wane.worlds.world import World
+
+
+def values(world: "World", policy: Any) -> Float[np.ndarray, " states"]:
+    """Returns V(s)."""
+    kernel: Any = world.mdp.under(policy)
+    paid, costs = _paid(world, kernel, world.horizon), _costs(world, kernel, policy, world.horizon)
+    if world.timing == "arrival":
+        return world.discount * ((kernel @ paid) - costs)
+    return paid - costs
+
+
+def q_values(world: "World", policy: Any) -> Float[np.ndarray, "states actions"]:
+    """Returns Q(s, a): one step of the definition of V, in which the action is free."""
+    kernel: Any = world.mdp.under(policy)
+    later = None if world.horizon is None else world.horizon - 1
+    costs = world.action_costs + world.discount * world.mdp.backup(_costs(world, kernel, policy, later))
+    if world.timing == "arrival":
+        paid = world.mdp.backup(_paid(world, kernel, world.horizon))
+        return np.asarray(world.discount * (paid - costs))
+    return np.asarray(_departing(world, kernel, later) - costs)
+
+
+def _paid(world: "World", kernel: Any, horizon: int | None) -> Float[np.ndarray, " states"]:
+    """Returns V_H(s)."""
+    if world.n_sites == 0:
+        return np.zeros(world.n_states)
+    if horizon is None:
+        phi = representation(kernel, world.depletion, discount=world.discount, sites=world.sites)
+        return np.asarray(phi.values(world.rewards))
+    phi = finite_representation(kernel, world.depletion, float(world.discount), world.sites, horizon)
+    return phi @ np.asarray(world.rewards, float)
+
+
+def _costs(world: "World", kernel: Any, policy: Any, horizon: int | None) -> Float[np.ndarray, " states"]:
+    """Returns C_H(s)."""
+    if world.wall_penalty == 0:
+        return np.zeros(world.n_states)
+    policy = check_policy(policy, world.n_states, world.n_actions)
+    now = (probabilities(policy, world.n_actions) * world.action_costs).sum(1)
+    return np.asarray(evaluate(kernel, now, Geometric(1.0), discount=world.discount, horizon=horizon))
+
+
+def _departing(world: "World", kernel: Any, horizon: int | None) -> Float[np.ndarray, "states actions"]:
+    """Returns what the sites pay if the state that is left pays now, and `horizon` more rewards follow.
+
+    The site that is left has been visited afterwards, and all others have waited.
+    """
+    if world.n_sites == 0:
+        return np.zeros((world.n_states, world.n_actions))
+    if horizon is None:
+        phi = representation(kernel, world.depletion, discount=world.discount, sites=world.sites)
+        return np.asarray(phi.q_values(world.mdp, world.rewards))
+    depletion, gamma, rewards = world.depletion, float(world.discount), np.asarray(world.rewards, float)
+    fresh = depletion.initial((world.n_sites,))
+    waited, visited = (
+        finite_representation(kernel, depletion, gamma, world.sites, horizon, memory)
+        for memory in (depletion.wait(fresh), depletion.visit(fresh))
+    )
+    q = gamma * np.asarray(world.mdp.backup(waited @ rewards))
+    change = gamma * np.asarray(world.mdp.backup_at(world.sites, visited - waited))
+    q[world.sites] += rewards[:, None] * (np.asarray(depletion.worth(fresh))[:, None] + change)
+    return q
