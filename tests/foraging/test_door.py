@@ -87,7 +87,6 @@ def no_fits(monkeypatch):
             lambda d: foraging.from_track(TIMES, TIMES, TIMES, patches={}, tolerance=11),
             "tolerance = 11: a number of steps",
         ),
-        (lambda d: foraging.from_stays("visits.csv", TASK, patches="fresh"), "there is no file visits.csv"),
         (
             lambda d: foraging.fit_depletion(VISITS, noise="normal", level=2),
             "level = 2: the probability of an interval",

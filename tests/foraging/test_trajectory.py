@@ -130,7 +130,9 @@ def test_rollout_errors():
     world = make("toy")
     with pytest.raises(ValueError, match=r"cells has shape \(1, 2\) and rewards \(1, 2\)"):
         foraging.table_from_rollout(world, [[0, 1]], [[0.0, 0.0]])
-    with pytest.raises(ValueError, match="state numbers from 0 to 2"):
+    with pytest.raises(ValueError, match="cells holds 0 to 3 of type int64: give whole numbers from 0 to 2"):
         foraging.table_from_rollout(world, [[0, 3]], [[0.0]])
     with pytest.raises(ValueError, match="column 'seed': give one value, or one for each of the 1 episodes"):
         foraging.table_from_rollout(world, [[0, 1]], [[0.0]], seed=[1, 2])
+    with pytest.raises(ValueError, match=r"lengths has the shape \(2,\): give one, or one for each of the 1 episodes"):
+        foraging.table_from_rollout(world, [[0, 1]], [[0.0]], lengths=[1, 1])

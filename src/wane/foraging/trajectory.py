@@ -122,7 +122,10 @@ def table_from_rollout(
             "included, and rewards (episodes, steps)"
         )
     if places.dtype.kind not in "iu" or np.any((places < 0) | (places >= world.n_states)):
-        raise ValueError(f"cells must be state numbers from 0 to {world.n_states - 1}, the agent's place at each step")
+        raise ValueError(
+            f"cells holds {places.min()} to {places.max()} of type {places.dtype}: give whole numbers from 0 to "
+            f"{world.n_states - 1}, the state of the agent at each step"
+        )
     on_arrival = world.timing == "arrival"
     table = pd.DataFrame(
         {
