@@ -62,5 +62,10 @@ def test_believed_lambda_is_found(world):
 def test_bad_moves_are_named(world):
     with pytest.raises(ValueError, match="episode 0 has 2 cells and 2 actions: give one cell more"):
         foraging.read_moves(world, [[0, 1]], [[0, 1]])
-    with pytest.raises(ValueError, match="every cell is a whole number from 0 to"):
+    with pytest.raises(ValueError, match=r"episode 0 has the cells \[0, 10000\]: give whole numbers from 0 to"):
         foraging.read_moves(world, [[0, 10_000]], [[0]])
+    for cells in ([], [[0, 1], [0, 1]]):
+        with pytest.raises(ValueError, match=f"there are cells of {len(cells)} episodes and actions of 1: give a list"):
+            foraging.read_moves(world, cells, [[0]])
+    with pytest.raises(ValueError, match='sees = counts: "remaining" or "count" is needed; did you mean count?'):
+        foraging.MapModel(sees="counts")

@@ -52,7 +52,7 @@ def test_units_are_episodes_by_default():
 def test_errors():
     with pytest.raises(ValueError, match="no column 'animal' to group by, there are distance, seed, episode"):
         foraging.summarise(BOUTS, by="animal")
-    with pytest.raises(ValueError, match='censored is "drop" or "keep"'):
+    with pytest.raises(ValueError, match='censored = some: "drop" or "keep" is needed'):
         foraging.summarise(BOUTS, censored="some")  # pyright: ignore[reportArgumentType]
     with pytest.raises(ValueError, match="what leaving_difference returns"):
         foraging.summarise(BOUTS.drop(columns="difference"))

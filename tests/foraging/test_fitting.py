@@ -171,8 +171,6 @@ def test_models_that_solve_the_task_need_fresh_patches(data):
     worn = foraging.from_stays(data.table.assign(tree="a"), TASK, patches="session", patch="tree")
     with pytest.raises(ValueError, match=r"MarginalValue solves the task, which needs fresh patches"):
         foraging.fit(worn, foraging.MarginalValue())
-    with pytest.raises(ValueError, match='intervals is "hessian"'):
-        foraging.fit(data, ConstantHazard(), intervals="bootstrap")
 
 
 def test_the_right_model_wins(data, counted, constant):
@@ -184,8 +182,6 @@ def test_the_right_model_wins(data, counted, constant):
     assert found.table["se"][1] > 0 == found.table["se"][0]
     with pytest.raises(ValueError, match="two models are called 'HarvestCount'"):
         foraging.compare(data, [HarvestCount(), HarvestCount()])
-    with pytest.raises(ValueError, match="blocks is 0, or between 2 and 30"):
-        foraging.compare(data, [HarvestCount()], blocks=31)
 
 
 def test_held_out_blocks_are_predicted_from_the_others(data, constant):
@@ -271,7 +267,7 @@ def test_figures(data, counted, constant, tmp_path):
     own = data.table.query("kind == 'low' and environment == 'rich'")["harvests"]
     assert points.get_ydata()[3] == pytest.approx((own > 3).mean()), "Kaplan–Meier without censoring"
     figures.draw_parameters(counted, "half", ax=drawn[0].axes[0])
-    with pytest.raises(ValueError, match="has no parameter 'lam': it has slope, half"):
+    with pytest.raises(ValueError, match="has no parameter 'lam': name one of slope, half"):
         figures.draw_parameters(counted, "lam")
     with pytest.raises(ValueError, match="environment 'moor' has no visits"):
         figures.draw_survival(counted, "moor")

@@ -39,7 +39,13 @@ def test_a_first_look(command, file, tmp_path):
         (["--model", "cuont"], 2, "unknown model 'cuont': did you mean 'count'?"),
         (["--first", "low"], 2, "--first low: a name and a number are needed"),
         (["--first", "low=60", "low=70"], 2, "--first low=70: low was given before, as 60; give each name once"),
-        (["--first", "low=inf"], 1, "the first harvest of 'low' pays inf: give a finite number"),
+        (["--first", "low=inf"], 1, "first['low'] = inf: a number that is finite is needed"),
+        (
+            ["--subject", "kind"],
+            1,
+            "the column 'kind' of the table of visits is named for the subject and for the kind",
+        ),
+        (["--subject", "kind"], 1, 'name another column for one of them, --subject "…" or --kind "…"'),
         (["--kind", "box"], 1, "the table of visits has no column 'box'"),
         (["--kind", "box"], 1, 'name the column that holds the kind, --kind "…"'),
         (["--travel", "rich=10"], 1, "environment is 'poor' in line 3 of"),
@@ -57,3 +63,21 @@ def test_the_task_must_be_told(command, file):
     status, _, err = command("forage", file)
     assert status == 2
     assert "name what patches pay and how far apart they are, for example --first low=60" in err
+
+
+def test_a_file_in_the_way_is_told_before_anything_is_fitted(command, file, monkeypatch):
+    monkeypatch.setattr("wane.foraging.first_look.compare", None)
+    status, _, err = command("forage", file, *TASK, "--out", file)
+    assert status == 1
+    assert f"but {file} is a file: name another folder" in err
+
+
+def test_environments_may_have_any_names(command, file, tmp_path):
+    table = pd.read_csv(file)
+    table["environment"] = table["environment"].map({"rich": "a/b", "poor": "a:b"})
+    table.to_csv(file, index=False)
+    words = [*TASK[:-4], "a/b=10", "a:b=30", *TASK[-2:]]
+    status, _, err = command("forage", file, *words, "--model", "constant", "--starts", "1", "--out", tmp_path)
+    assert status == 0, err
+    names = {path.name for path in (tmp_path / "forage" / "birds").glob("figure-survival-*")}
+    assert names == {"figure-survival-a_b.png", "figure-survival-a_b-2.png"}

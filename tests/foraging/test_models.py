@@ -186,8 +186,11 @@ def test_parameters_go_to_the_unbounded_scale_and_back():
             assert float(parameter.value(parameter.unbounded(jnp.asarray(value)))) == pytest.approx(value)
 
 
-def test_planners_refuse_words_that_they_do_not_know():
-    with pytest.raises(ValueError, match="discount is one of none, exponential"):
+@pytest.mark.usefixtures("unchecked_types")
+def test_planners_refuse_what_they_do_not_know():
+    with pytest.raises(ValueError, match='discount = geometric: "none", "exponential", .* is needed'):
         foraging.Planner("geometric")
-    with pytest.raises(ValueError, match="sees is"):
+    with pytest.raises(ValueError, match='sees = all: "reward" or "count" is needed'):
         foraging.Planner(sees="all")
+    with pytest.raises(TypeError, match=r"belief is the class LinearDrop, and a Belief is needed: make one, such as"):
+        foraging.Planner(belief=foraging.LinearDrop)

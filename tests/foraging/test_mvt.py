@@ -1,3 +1,5 @@
+from typing import get_args
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -6,7 +8,7 @@ from hypothesis import strategies as st
 
 import wane
 from wane import foraging
-from wane.foraging.mvt import FORMS
+from wane.foraging.mvt import Form
 
 # Two patches of 8 that halve, two steps apart, in ten steps: R = 8 + 4 + 2 + 8 + 4 = 26, T = 10.
 TABLE = pd.DataFrame(
@@ -64,11 +66,11 @@ def test_average_and_horizon_can_be_given():
     assert mvt(average=100.0) == [[1, False], [1, False]], "8.8 is more than either patch ever pays"
     assert mvt(average=52.0, horizon=20) == [[3, False], [3, False]]
     assert mvt(average=0.0) == [[9, True], [4, True]]
-    with pytest.raises(ValueError, match="horizon 9 is below the 10 steps"):
+    with pytest.raises(ValueError, match="horizon is 9, and the longest episode has 10 steps: give"):
         mvt(horizon=9)
-    with pytest.raises(ValueError, match="average is R"):
+    with pytest.raises(ValueError, match="average is nan: give R"):
         mvt(average=np.nan)
-    with pytest.raises(ValueError, match="form is one of charnov, paper, literal, corrected"):
+    with pytest.raises(ValueError, match='form = new: "charnov", "paper", "literal" or "corrected" is needed'):
         mvt(form="new")
     with pytest.raises(ValueError, match="discount"):
         mvt(discount=1.5)
@@ -147,10 +149,10 @@ def random_table(seed):
 @given(seed=st.integers(0, 10_000), lam=st.sampled_from([0.0, 0.3, 0.9, 1.0]), discount=st.sampled_from([1.0, 0.9]))
 def test_against_the_definition(seed, lam, discount):
     table = random_table(seed)
-    found = {form: mvt(table, lam, discount=discount, form=form) for form in FORMS}
-    for form in FORMS:
+    found = {form: mvt(table, lam, discount=discount, form=form) for form in get_args(Form)}
+    for form in get_args(Form):
         assert found[form] == reference(table, lam, discount, form), form
-    steps = {form: [n for n, _ in found[form]] for form in FORMS}
+    steps = {form: [n for n, _ in found[form]] for form in get_args(Form)}
     assert np.all(np.array(steps["corrected"]) <= np.array(steps["paper"])), "fewer steps left, a higher rate"
     assert np.all(np.array(steps["paper"]) <= np.array(steps["literal"])), "the next reward weighs more undiscounted"
     if discount == 1:
@@ -201,7 +203,7 @@ def test_whether_patches_are_fresh_must_be_said_where_it_matters():
     ):
         worn = mvt(table, rewards=8.0, patches="session", form="charnov")
     assert worn[1:] == [[1, False]] * 11, "counted over the session, later visits are thought to find nothing"
-    with pytest.raises(ValueError, match='patches is "fresh" or "session", got \'full\''):
+    with pytest.raises(ValueError, match='patches is \'full\': give "fresh" or "session"'):
         mvt(table, patches="full")
 
 

@@ -72,5 +72,5 @@ def test_errors(change, message):
 
 
 def test_at_least_one_episode():
-    with pytest.raises(ValueError, match="episodes is 1 or more"):
+    with pytest.raises(ValueError, match="episodes = 0: a whole number between 1 and"):
         foraging.optimal_table(make("corridor", **SETTINGS), episodes=0)

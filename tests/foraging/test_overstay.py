@@ -56,7 +56,7 @@ def test_the_true_lambda_imagines_what_remains(timing):
 
 
 def test_errors():
-    with pytest.raises(ValueError, match="agent is one of plan, imagine, gpi"):
+    with pytest.raises(ValueError, match='agent = none: "plan", "imagine" or "gpi" is needed'):
         foraging.overstaying(WORLD, [0.5], agent="none")  # pyright: ignore[reportArgumentType]
     with pytest.raises(ValueError, match=r"believed must lie in \[0, 1\], got 2"):
         foraging.overstaying(WORLD, [0.5, 2.0])

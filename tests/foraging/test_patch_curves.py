@@ -53,11 +53,15 @@ def test_the_right_curve_is_chosen(rows):
 def test_bad_rewards_are_named(rows):
     with pytest.raises(ValueError, match="unknown curve 'geometrc': did you mean 'geometric'"):
         foraging.fit_depletion(rows, curve="geometrc", noise="poisson")
-    with pytest.raises(ValueError, match="counts are whole numbers of at least 0, but not so in row 1"):
+    with pytest.raises(ValueError, match="reward is 0.5 in row 1: give a count, a whole number of at least 0, or"):
         foraging.fit_depletion(pd.DataFrame({"step": [1, 2], "reward": [1.0, 0.5]}), noise="poisson")
-    with pytest.raises(ValueError, match="all rewards are of the same step"):
+    with pytest.raises(ValueError, match="all rewards are of the same harvest of a visit"):
         foraging.fit_depletion(pd.DataFrame({"step": [1, 1], "reward": [1, 2]}), noise="poisson")
     with pytest.raises(ValueError, match="reward is inf in row 1"):
         foraging.fit_depletion(pd.DataFrame({"step": [1, 2], "reward": [1, np.inf]}), noise="normal")
-    with pytest.raises(ValueError, match="noise is"):
+    with pytest.raises(ValueError, match='noise = gamma: "poisson" or "normal" is needed'):
         foraging.fit_depletion(rows, noise="gamma")
+    with pytest.raises(ValueError, match="unknown curve 'geometrc'"):
+        foraging.compare_depletions(rows, curves=["geometric", "geometrc"], noise="poisson")
+    with pytest.raises(ValueError, match="the list of curves is empty: name one at least"):
+        foraging.compare_depletions(rows, curves=[], noise="poisson")

@@ -46,6 +46,89 @@ def test_dates_are_counted_in_seconds():
 
 
 @pytest.mark.parametrize(
+    ("times", "settings", "gap"),
+    [
+        (["12/02/2026 10:00", "13/02/2026 10:00"], {}, 86400.0),
+        (["02/12/2026 10:00 PM", "02/13/2026 9:00 AM"], {}, 39600.0),
+        (["11.02.2026 10:00", "12.02.2026 10:00"], {"day_first": True}, 86400.0),
+        (["11.02.2026 10:00", "12.02.2026 10:00"], {"day_first": False}, 30 * 86400.0),
+        (["11/02/2026 10:00", "11/02/2026 10:00:00.25"], {}, 0.25),
+        (["31-Jan-2026 23:59", "1-Feb-2026"], {}, 60.0),
+        (["2026-02-12T10:00:00+02:00", "2026-02-12 09:00:00,000001Z"], {}, 3600.000001),
+        ([datetime.time(10, 0), datetime.time(10, 1)], {}, 60.0),
+        ([datetime.datetime(2026, 2, 12), pd.Timestamp("2026-02-13")], {}, 86400.0),
+    ],
+)
+def test_dates_are_read_as_they_are_meant(times, settings, gap):
+    visits = {"patch": ["oak", "elm"], "arrival": times, "departure": [times[1], None]}
+    found = foraging.from_events(visits, step=gap, **settings).visits
+    assert found["patch"].tolist() == ["oak", "elm"]
+    assert found["arrival"].tolist() == [0.0, pytest.approx(gap, abs=1e-9)]
+    track = foraging.from_track(times, [2.0, 2.0], [0.0, 0.0], patches=PATCHES, **settings)
+    assert track.step == pytest.approx(gap, abs=1e-9)
+
+
+ZONED = datetime.datetime(2026, 2, 12, tzinfo=datetime.UTC)
+
+
+@pytest.mark.parametrize(
+    ("times", "message"),
+    [
+        (
+            ["11/02/2026 10:00", "12/02/2026 10:00"],
+            "'11/02/2026 10:00' in row 0.*no date tells which number is the day",
+        ),
+        (
+            ["13/02/2026 10:00", "02/14/2026 10:00"],
+            "with the day first, and '02/14/2026 10:00' in .*, with the month fir",
+        ),
+        (["23:50", "00:10"], r"'23:50' in row 0.* and then '00:10' .*whether midnight has passed or the "),
+        (["2026-02-12 10:00", "2026-02-12 11:00+02:00"], "without a time zone, but '2026-02-12 11:00.02:00' in row 1"),
+        (
+            [datetime.datetime(2026, 2, 12), ZONED],
+            "without a time zone, but datetime.datetime.* with one: write the zone",
+        ),
+        (["2026-02-12 10:00", "10:10"], "'10:10' in row .*, without a date, but '2026-02-12 10:00' in row 0"),
+        (["2026-02-12 10:00", "2026-02-30 10:00"], "'2026-02-30 10:00' in .*: there is no such day; correct it"),
+        (["2026-02-12 10:00", "2026-02-12 10:60"], "'2026-02-12 10:60' in .*: there is no such time of day"),
+        (["2026-02-12 10:00Z", "2026-02-12 10:01+99:00"], "there is no such time zone; correct it"),
+        (["12/02/26 10:00", "13/02/26 10:00"], "'12/02/26 10:00' in .*: write the year with four digits, 2026-02-13"),
+        (["1-Xyz-2026 10:00", "2-Jan-2026"], "write the month as a number, or with its English name"),
+        (["2026-02-12 10:00 CET", "2026-02-12 11:00 CET"], "give a number, or a date with its time, such as 2026"),
+    ],
+)
+def test_dates_that_can_be_read_in_two_ways_are_refused(times, message):
+    visits = {"patch": ["oak", "elm"], "arrival": times, "departure": [times[1], None]}
+    with pytest.raises(ValueError, match=message):
+        foraging.from_events(visits, step=60)
+    with pytest.raises(ValueError, match=message.replace("row", "sample")):
+        foraging.from_track(times, [2.0, 2.0], [0.0, 0.0], patches=PATCHES)
+
+
+def test_the_order_that_is_told_must_fit_the_dates():
+    visits = {"patch": ["oak"], "arrival": ["02/13/2026 10:00"], "departure": ["02/13/2026 11:00"]}
+    with pytest.raises(ValueError, match="'02/13/2026 10:00' in row 0 .*: there is no such day with day_first=True"):
+        foraging.from_events(visits, step=60, day_first=True)
+
+
+def test_clocks_go_on_within_every_session_and_from_visits_to_rewards():
+    visits = pd.DataFrame({"bird": ["a", "b"], "patch": "oak", "arrival": ["10:00", "9:00"], "departure": "11:00"})
+    prey = pd.DataFrame({"bird": ["a", "b"], "time": ["10:30", "9:30"]})
+    found = foraging.from_events(visits, prey, step=60, subject="bird").visits
+    assert found["duration"].tolist() == [3600.0, 7200.0], "another animal may begin earlier"
+    assert found["reward"].tolist() == [1.0, 1.0]
+    with pytest.raises(ValueError, match=r"'10:00' in row 0 \(arrival\) and then '0:10' in row 0 of the rewards"):
+        foraging.from_events(visits, prey.assign(time=["0:10", "9:30"]), step=60, subject="bird")
+
+
+def test_labels_of_two_files_are_matched_as_they_are_written(tmp_path):
+    (tmp_path / "visits.csv").write_text("bird,patch,arrival,departure\n007,NA,1,5\n7,NA,1,5\n")
+    (tmp_path / "prey.csv").write_text("bird,time\n7,2\n7,3\n")
+    found = foraging.from_events(tmp_path / "visits.csv", tmp_path / "prey.csv", step=1, subject="bird").visits
+    assert found[["subject", "patch", "reward"]].values.tolist() == [["007", "NA", 0.0], ["7", "NA", 2.0]]
+
+
+@pytest.mark.parametrize(
     ("change", "message"),
     [
         (

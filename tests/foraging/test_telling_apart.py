@@ -75,5 +75,5 @@ def test_simulated_models_are_told_apart():
     assert summary.loc["HarvestCount", "animals_apart"] == 2
     assert summary.loc["HarvestCount", "right_apart"] == 1.0
     assert summary["right"].min() >= 0.75
-    with pytest.raises(ValueError, match="copies is 4 or more"):
+    with pytest.raises(ValueError, match="copies = 3: a whole number between 4 and"):
         foraging.confusion([ConstantHazard()], data, copies=1)

@@ -88,7 +88,7 @@ def test_charnov_in_continuous_time():
         {"oak": lambda t: max(t - 2, 0) / (max(t - 2, 0) + 4.0)}, {"e": 7.0}, longest=60.0
     )
     assert late["time"][0] == pytest.approx(2 + 6.0, rel=1e-5), "the handling time adds to the travel time"
-    with pytest.raises(ValueError, match="longest must be a time above 0"):
+    with pytest.raises(ValueError, match="longest = 0: a number above 0 is needed"):
         foraging.continuous_leaving_times(gain, {"near": 1.0}, longest=0.0)
 
 
@@ -107,8 +107,18 @@ def test_the_rats_beside_the_optimum():
     assert (table["difference"] > 2.5).all()
     assert table["visits"].sum() == 2615
     np.testing.assert_allclose(table["share"], [0.896] * 3 + [0.923] * 3, atol=0.001)
-    with pytest.raises(ValueError, match="harvests must be between 0 and 16"):
-        foraging.long_run_rate(foraging.rats_task(), "rich", {"low": 99, "middle": 1, "high": 1})
+
+
+def test_long_run_rates_of_harvests_beyond_the_curve_and_of_what_is_not_there():
+    task = foraging.Task({"oak": [8.0, 4.0]}, {"wood": 2.0})
+    assert foraging.long_run_rate(task, "wood", {"oak": 4}) == 12.0 / 6.0, "two harvests that pay nothing take time"
+    with pytest.raises(ValueError, match="the task has no environment 'moor': name one of 'wood'"):
+        foraging.long_run_rate(task, "moor", {"oak": 1})
+    for harvests in ({}, {"oak": -1}, {"oak": np.nan}):
+        with pytest.raises(
+            ValueError, match="harvests of kind 'oak' are .*: give a number of at least 0 for each kind"
+        ):
+            foraging.long_run_rate(task, "wood", harvests)
 
 
 def test_tasks_from_depletions():

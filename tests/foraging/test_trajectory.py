@@ -36,7 +36,9 @@ def test_csv_with_other_names_and_marks(tmp_path):
         foraging.read_csv(path)
     with pytest.raises(ValueError, match="no column 'field' for site: there are trial, t, patch"):
         foraging.read_csv(path, {"site": "field"}, separator=";")
-    with pytest.raises(ValueError, match="columns names 'patch': its keys are the needed columns, episode"):
+    with pytest.raises(
+        ValueError, match="columns has the key 'patch', which is no needed column: its keys may be episode"
+    ):
         foraging.read_csv(path, {"patch": "site"}, separator=";")
 
 
@@ -86,7 +88,7 @@ def test_missing_columns_are_named():
         foraging.check_table(TABLE, by="animal")
     with pytest.raises(ValueError, match="two columns are called 'site'"):
         foraging.check_table(TABLE.rename(columns={"weight": "site"}))
-    with pytest.raises(TypeError, match="pandas DataFrame, got list"):
+    with pytest.raises(TypeError, match="a list is not a trajectory table: give a pandas DataFrame"):
         foraging.check_table([])  # pyright: ignore[reportArgumentType]
 
 
@@ -128,7 +130,9 @@ def test_rollout_errors():
     world = make("toy")
     with pytest.raises(ValueError, match=r"cells has shape \(1, 2\) and rewards \(1, 2\)"):
         foraging.table_from_rollout(world, [[0, 1]], [[0.0, 0.0]])
-    with pytest.raises(ValueError, match="state numbers from 0 to 2"):
+    with pytest.raises(ValueError, match="cells holds 0 to 3 of type int64: give whole numbers from 0 to 2"):
         foraging.table_from_rollout(world, [[0, 3]], [[0.0]])
     with pytest.raises(ValueError, match="column 'seed': give one value, or one for each of the 1 episodes"):
         foraging.table_from_rollout(world, [[0, 1]], [[0.0]], seed=[1, 2])
+    with pytest.raises(ValueError, match=r"lengths has the shape \(2,\): give one, or one for each of the 1 episodes"):
+        foraging.table_from_rollout(world, [[0, 1]], [[0.0]], lengths=[1, 1])

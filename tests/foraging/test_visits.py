@@ -90,6 +90,9 @@ def test_visits_that_reach_their_limit_are_censored():
         ({"harvests": [2, -4, 1, 3, 2]}, "harvests is -4 in row 1: give a whole number of harvests, 1 or more"),
         ({"harvests": [2, 4.5, 1, 3, 2]}, "in row 1: give a whole number"),
         ({"harvests": [2, np.inf, 1, 3, 2]}, "in row 1: give a number of harvests"),
+        ({"harvests": [True, True, True, False, True]}, "harvests is True in row 0: give a number of harvests"),
+        ({"harvests": [2, 4 + 0j, 1, 3, 2]}, r"harvests is \(2\+0j\) in row 0: give a number of harvests"),
+        ({"harvests": pd.Series([2, True, 1, 3, 2], dtype=object)}, "harvests is True in row 1: give a number"),
         ({"harvests": ["2", "x", "1", "3", "2"]}, "harvests is 'x' in row 1: give a number of harvests"),
         (
             {"kind": ["low", "hihg", "low", "low", "high"]},
@@ -114,6 +117,25 @@ def test_lines_are_counted_as_an_editor_counts_them(tmp_path):
     assert len(read(path, separator=";").table) == 1
 
 
+def test_labels_of_a_file_stay_as_they_are_written(tmp_path):
+    path = tmp_path / "visits.csv"
+    head = "subject,kind,environment,harvests,weight\n"
+    path.write_text(head + "007,1,rich,2,10\n7,1,rich,2,20\nNA,2,rich,3,\n")
+    for kinds in ({"1": 60, "2": 120}, {1: 60, 2: 120}):
+        found = read(path, foraging.Task.linear(kinds, 20, {"rich": 10}))
+        assert found.subjects == ["007", "7", "NA"]
+        assert found.table["kind"].tolist() == [*kinds][:1] * 2 + [*kinds][1:]
+        assert found.table["weight"].tolist()[:2] == [10.0, 20.0], "other columns are numbers, as before"
+    path.write_text(head + "7,low,rich,2,1\n10,low,rich,2,1\n")
+    assert read(path).subjects == [7, 10], "plain whole numbers are numbers, as in other tables of the package"
+    path.write_text(head + "7,low,rich,2,1\n,low,rich,2,1\n")
+    with pytest.raises(ValueError, match=r"subject is missing in line 3 of .*visits\.csv"):
+        read(path)
+    path.write_text(head + "7,low,rich,2,1,5\n")
+    with pytest.raises(ValueError, match="has rows with more entries than its first line: name every column there"):
+        read(path)
+
+
 def test_columns_and_subjects_that_are_not_there():
     with pytest.raises(ValueError, match=r"no column 'harvest' \(did you mean 'harvests'\?\).*harvests=\"…\""):
         read(harvests="harvest")
@@ -121,11 +143,17 @@ def test_columns_and_subjects_that_are_not_there():
         read(subjects=[1, 2, 3])
     with pytest.raises(ValueError, match="subject 2 is in the table but not in subjects"):
         read(subjects=[1])
-    with pytest.raises(ValueError, match="the task has 2 of kind: name the column"):
+    with pytest.raises(ValueError, match="the task has more than one kind, 'low', 'high', and kind=None does not tell"):
         read(kind=None)
+    with pytest.raises(
+        ValueError, match="the column 'tree' of .* is named for the kind and for the patch: name another"
+    ):
+        read(kind="tree", patch="tree", patches="session")
+    with pytest.raises(ValueError, match="the table of visits has two columns 'kind': rename one of them"):
+        read(TABLE.rename(columns={"tree": "kind"}))
     with pytest.raises(ValueError, match='must be told apart: name their column, patch="…"'):
         read(patches="session")
-    with pytest.raises(ValueError, match='patches is "fresh", "session" or a Depletion'):
+    with pytest.raises(ValueError, match="patches is 'full': give \"fresh\" if every visit"):
         read(patches="full")
     with pytest.raises(ValueError, match="no rows"):
         read(TABLE.iloc[:0])
@@ -135,8 +163,8 @@ def test_columns_and_subjects_that_are_not_there():
     ("settings", "message"),
     [
         (dict(rewards={"a": [1.0, np.inf]}, travel={"e": 1}), "harvest 2 of 'a' pays inf"),
-        (dict(rewards={"a": [1.0]}, travel={"e": -1}), "travel time of environment 'e' must be a number of at least 0"),
-        (dict(rewards={"a": [1.0]}, travel={"e": 1}, harvest=0), "time of a harvest must be a number above 0"),
+        (dict(rewards={"a": [1.0]}, travel={"e": -1}), r"travel\['e'\] = -1: a number of at least 0 is needed"),
+        (dict(rewards={"a": [1.0]}, travel={"e": 1}, harvest=0), "harvest = 0: a number above 0 is needed"),
         (dict(rewards={"a": [1.0]}, travel={"e": 1}, chances={"b": 1}), "must name the same kinds"),
         (dict(rewards={}, travel={"e": 1}), "at least one kind of patch"),
     ],
@@ -146,10 +174,20 @@ def test_tasks_that_make_no_sense(settings, message):
         foraging.Task(**settings)
 
 
-@pytest.mark.parametrize("first", [np.inf, np.nan, -5.0, 1e9])
-def test_first_rewards_that_make_no_sense(first):
-    with pytest.raises(ValueError, match=f"the first harvest of 'low' pays {first}: give a finite number"):
-        foraging.Task.linear({"low": first}, 8, {"rich": 1})
+@pytest.mark.parametrize(
+    ("first", "drop", "message"),
+    [
+        ({"low": np.inf}, 8, r"first\['low'\] = inf: a number that is finite is needed"),
+        ({"low": np.nan}, 8, r"first\['low'\] = nan: a number that is finite is needed"),
+        ({"low": -5.0}, 8, "the first harvest of 'low' pays -5.0: give a number of at least 0"),
+        ({"low": 1e9}, 8, "the first harvest of 'low' pays 1000000000.0: give a number .* at most 9998 times the drop"),
+        ({"low": 60}, 0, "drop = 0: a number above 0 is needed"),
+        ({"low": 60}, "8", "drop = 8: a number above 0 is needed"),
+    ],
+)
+def test_first_rewards_and_drops_that_make_no_sense(first, drop, message):
+    with pytest.raises(ValueError, match=message):
+        foraging.Task.linear(first, drop, {"rich": 1})
 
 
 def test_files_and_columns_that_are_no_tables(tmp_path):

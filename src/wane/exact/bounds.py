@@ -53,7 +53,7 @@ def _check(lam: ArrayLike, discount: Scalar, *others: ArrayLike) -> None:
     for each in np.atleast_1d(np.asarray(lam)) if not is_traced(lam) else ():
         Geometric(float(each))
     for each in others:
-        check_range("a size", each, 0, np.inf, "rewards, errors and differences are given by their size")
+        check_range("the size of a reward, error or difference", each, 0, np.inf, "give its absolute value, and finite")
 
 
 def _one_minus(lam: Any, discount: Any) -> Any:

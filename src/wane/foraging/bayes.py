@@ -20,21 +20,24 @@ from jaxtyping import Array, Float
 
 from wane.extras import require
 from wane.foraging.decisions import Counts, Decisions, TaskArrays, prepare, task_arrays
+from wane.foraging.door import Seed, at_the_door
 from wane.foraging.fitting import check_fittable
 from wane.foraging.models import Model, Parameter
 from wane.foraging.recovery import simulate
 from wane.foraging.visits import PatchVisits
+from wane.settings import Count
 
 
+@at_the_door
 def hierarchical(
     data: PatchVisits,
     model: Model,
     *,
-    draws: int = 500,
-    warmup: int = 500,
-    chains: int = 2,
-    predictive: int = 20,
-    seed: int = 0,
+    draws: Count = 500,
+    warmup: Count = 500,
+    chains: Count = 2,
+    predictive: Count = 20,
+    seed: Seed = 0,
 ) -> Any:
     """Samples the posterior of a model's parameters over animals and population, as ArviZ `InferenceData`.
 
@@ -122,7 +125,7 @@ def _describe(
     coords = {"subject": subjects, "environment": data.task.environments, "kind": data.task.kinds}
     dims = {p.name: ["subject"] for p in names} | {"visits": ["subject"], "harvests": ["environment", "kind"]}
     flat = {p.name: samples[p.name].reshape(-1, len(subjects)) for p in names}
-    chosen = np.random.default_rng(seed).integers(len(next(iter(flat.values()))), size=max(predictive, 1))
+    chosen = np.random.default_rng(seed).integers(len(next(iter(flat.values()))), size=predictive)
     predicted = [_predict(data, model, {name: value[i] for name, value in flat.items()}, int(i)) for i in chosen]
     return arviz.from_dict(
         posterior=posterior,

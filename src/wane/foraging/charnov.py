@@ -23,10 +23,12 @@ from scipy import optimize
 
 from wane.foraging.decisions import TaskArrays, task_arrays
 from wane.foraging.discounting import Discount, Exponential
+from wane.foraging.door import Above, at_the_door
 from wane.foraging.recording import Recording, mapped_labels
 from wane.foraging.renewal import best_rate, surplus_of_staying
 from wane.foraging.task import Task
 from wane.foraging.visits import PatchVisits
+from wane.settings import Count
 from wane.types import Real
 
 ROUNDING = 1e-12
@@ -55,20 +57,32 @@ def _staying(task: TaskArrays, rates: Array) -> Array:
     return jax.vmap(jax.vmap(solve, (None, 0)), (0, None))(rates, jnp.asarray(task.away))
 
 
+@at_the_door
 def long_run_rate(task: Task, environment: Any, harvests: Mapping[Any, Real]) -> float:
-    """The long-run reward per unit of time in `environment` if each kind is left after `harvests[kind]` harvests."""
-    away = task.away[task.environments.index(environment)]
-    counts = np.array([harvests[kind] for kind in task.kinds])
-    if np.any((counts < 0) | (counts > task.longest)):
+    """The long-run reward per unit of time in `environment` if each kind is left after `harvests[kind]` harvests.
+
+    Harvests beyond the end of a curve take their time and pay nothing. Raises ValueError for an unknown environment,
+    and for a kind without a number of harvests.
+    """
+    if environment not in task.environments:
         raise ValueError(
-            f"harvests must be between 0 and {task.longest}, the length of the curves, got {counts.tolist()}"
+            f"the task has no environment {environment!r}: name one of {', '.join(map(repr, task.environments))}"
         )
+    away = task.away[task.environments.index(environment)]
+    for kind in task.kinds:
+        if kind not in harvests or not 0 <= harvests[kind] < np.inf:
+            raise ValueError(
+                f"harvests of kind {kind!r} are {harvests.get(kind, 'missing')}: give a number of at least 0 for each "
+                "kind of the task"
+            )
+    counts = np.array([harvests[kind] for kind in task.kinds], float)
     total = np.concatenate([np.zeros((len(counts), 1)), np.cumsum(task.curve, 1)], 1)
     # The gain is interpolated between whole numbers of harvests, because a mean need not be whole.
     paid = np.array([np.interp(n, np.arange(len(row)), row) for n, row in zip(counts, total, strict=True)])
     return float(task.weights @ paid / (task.weights @ counts * float(task.harvest) + away))
 
 
+@at_the_door
 def optimal_harvests(task: Task, discount: Discount | None = None) -> pd.DataFrame:
     """After how many harvests it is best to leave each kind of patch in each environment.
 
@@ -88,6 +102,7 @@ def optimal_harvests(task: Task, discount: Discount | None = None) -> pd.DataFra
     return pd.DataFrame(rows)
 
 
+@at_the_door
 def harvests_beside_optimum(data: PatchVisits, discount: Discount | None = None) -> pd.DataFrame:
     """Observed and optimal harvests, for each environment and kind.
 
@@ -125,27 +140,27 @@ def harvests_beside_optimum(data: PatchVisits, discount: Discount | None = None)
     return result[order]
 
 
+@at_the_door
 def continuous_leaving_times(
     gain: Mapping[Any, Callable[[float], float]],
     travel: Mapping[Any, Real],
     *,
-    longest: Real,
+    longest: Above,
     chances: Mapping[Any, Real] | None = None,
 ) -> pd.DataFrame:
     """The best time to leave each kind of patch in each environment, for gain curves over continuous time.
 
     `gain[kind](t)` is the total that a patch has paid after the time t; times up to `longest` are searched. Handling
     times need no setting: the curve is flat or zero until they are over. The columns are environment, kind, time and
-    rate. Raises ValueError if `longest` is not above 0, or if a gain is not finite.
+    rate. Raises ValueError if a number makes no sense, or if a gain is not finite.
 
         >>> table = continuous_leaving_times({"oak": lambda t: t / (t + 4)}, {"wood": 9.0}, longest=100.0)
         >>> round(float(table["time"][0]), 6)  # √(4 · 9)
         6.0
     """
-    if not (np.isfinite(longest) and longest > 0):
-        raise ValueError(f"longest must be a time above 0, got {longest}")
-    weights = np.array([1.0 if chances is None else float(chances[kind]) for kind in gain])
-    weights, rows = weights / weights.sum(), []
+    # The task checks travel times and chances; what its patches pay is not used.
+    task = Task({kind: [0.0] for kind in gain}, travel, chances=chances)
+    weights, rows = task.weights, []
     for environment, away in travel.items():
         times, rho = np.zeros(len(gain)), -np.inf
         for _ in range(200):
@@ -177,6 +192,7 @@ def _best_time(gain: Callable[[float], float], rho: float, longest: float) -> fl
     return float(found.x) if -found.fun > value[i] else float(grid[i])
 
 
+@at_the_door
 def gain_curve(recording: Recording, kinds: Mapping[Any, Any] | None = None) -> pd.DataFrame:
     """What a patch of each kind pays at each step of a visit, averaged over the visits that reached the step.
 
@@ -194,12 +210,13 @@ def gain_curve(recording: Recording, kinds: Mapping[Any, Any] | None = None) -> 
     return found.assign(gain=found.groupby("kind")["reward"].cumsum())
 
 
+@at_the_door
 def estimate_task(
     recording: Recording,
     *,
     kinds: Mapping[Any, Any] | None = None,
     environments: Mapping[Any, Any] | None = None,
-    fewest: int = 5,
+    fewest: Count = 5,
 ) -> Task:
     """Estimates a task from a recording: the mean reward at each step of a visit, and the mean travel times.
 

@@ -24,9 +24,11 @@ from jaxtyping import Array, Float, Int
 from scipy import stats
 
 from wane.exact.representations import lambda_representation
+from wane.foraging.door import Level, at_the_door, require_fields
 from wane.foraging.fitting import determined
 from wane.foraging.models import Parameter, Params
 from wane.foraging.newton import minimise, profile_end
+from wane.settings import Count
 from wane.types import AnyArray, ArrayLike
 from wane.worlds.world import World
 
@@ -78,6 +80,9 @@ class MapModel(MapChooser):
     """Whether γ is fitted; otherwise it is the world's."""
     needs_policies = True
 
+    def __post_init__(self) -> None:
+        require_fields(self)
+
     def parameters(self, world: World) -> list[Parameter]:
         """The parameters: λ̂, the slope, and γ if it is fitted."""
         return map_parameters(world, self.fit_discount)
@@ -93,6 +98,7 @@ class MapModel(MapChooser):
         return jnp.max(jnp.einsum("ptaj,tj->pta", phi[:, jnp.asarray(moves.state)], reward), 0)
 
 
+@at_the_door
 def read_moves(world: World, cells: Sequence[ArrayLike], actions: Sequence[ArrayLike]) -> Moves:
     """The moves of one animal, from the cells and the actions of its episodes (one more cell than actions).
 
@@ -100,14 +106,24 @@ def read_moves(world: World, cells: Sequence[ArrayLike], actions: Sequence[Array
     do not exist, and for an episode with the wrong number of cells.
     """
     parts = []
+    if not len(cells) or len(cells) != len(actions):
+        raise ValueError(
+            f"there are cells of {len(cells)} episodes and actions of {len(actions)}: give a list of both for each of "
+            "one or more episodes"
+        )
     for number, (place, move) in enumerate(zip(cells, actions, strict=True)):
-        place, move = np.asarray(place), np.asarray(move)
+        place, move = np.atleast_1d(np.asarray(place)), np.atleast_1d(np.asarray(move))
         if len(place) != len(move) + 1:
-            raise ValueError(f"episode {number} has {len(place)} cells and {len(move)} actions: give one cell more")
+            raise ValueError(
+                f"episode {number} has {len(place)} cells and {len(move)} actions: give one cell more than actions, "
+                "the last one included"
+            )
         for name, values, most in (("cell", place, world.n_states), ("action", move, world.n_actions)):
             bad = (values < 0) | (values >= most)
             if values.dtype.kind not in "iu" or bad.any():
-                raise ValueError(f"episode {number}: every {name} is a whole number from 0 to {most - 1}")
+                raise ValueError(
+                    f"episode {number} has the {name}s {values.tolist()}: give whole numbers from 0 to {most - 1}"
+                )
         there = place[:, None] == np.asarray(world.sites)
         if world.timing == "arrival":
             there[0] = False
@@ -152,14 +168,15 @@ def log_probability(world: World, policies: Sequence[Any], model: MapChooser, pa
     return jnp.sum(jnp.take_along_axis(chosen, jnp.asarray(moves.action)[:, None], 1))
 
 
+@at_the_door
 def fit_moves(
     world: World,
     moves: Moves,
     model: MapChooser | None = None,
     *,
     policies: Sequence[Any] | None = None,
-    starts: int = 5,
-    level: float = 0.95,
+    starts: Count = 5,
+    level: Level = 0.95,
 ) -> tuple[pd.DataFrame, float]:
     """Fits a model to moves. Returns the estimates with profile intervals, and the log-likelihood.
 
@@ -168,9 +185,12 @@ def fit_moves(
     """
     model = MapModel() if model is None else model
     chosen: Any = world.policies if policies is None else policies
-    if len(moves.state) == 0 or (model.needs_policies and len(chosen) == 0):
+    if len(moves.state) == 0:
+        raise ValueError("there are no moves to fit a model to: give the cells and actions of an episode to read_moves")
+    if model.needs_policies and len(chosen) == 0:
         raise ValueError(
-            "there are no moves, or there is no policy to compose: name some, or take a world with its own"
+            f"{type(model).__name__} composes policies, and there are none: name some, policies=[…], or take a world "
+            "that has its own"
         )
     names = model.parameters(world)
     rise = stats.chi2.ppf(level, 1) / 2
@@ -188,7 +208,7 @@ def fit_moves(
 
     with jax.enable_x64(True):
         centre = jnp.stack([p.unbounded(jnp.asarray(p.typical, float)) for p in names])
-        draws = np.random.default_rng(0).normal(size=(max(starts, 1), len(names)))
+        draws = np.random.default_rng(0).normal(size=(starts, len(names)))
         draws[0] = 0.0
         best, ends = jax.jit(solve)(centre + jnp.asarray(draws))
         z, ends = np.asarray(best.z), np.asarray(ends)

@@ -9,7 +9,7 @@ there is one animal), because animals are independent of each other, and single 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Annotated, Any
 
 import jax
 import jax.numpy as jnp
@@ -18,10 +18,15 @@ import pandas as pd
 from jaxtyping import Array, Float
 
 from wane.foraging.decisions import Counts, Decisions, TaskArrays, expand, prepare, task_arrays
-from wane.foraging.fitting import Batch, Fit, batch_axes, fit_all, objective
+from wane.foraging.door import Seed, at_the_door
+from wane.foraging.fitting import Batch, Fit, batch_axes, check_fittable, fit_all, objective
 from wane.foraging.models import Model, Parameter
 from wane.foraging.newton import minimise
+from wane.foraging.sources import counted, shown
 from wane.foraging.visits import PatchVisits
+from wane.settings import Count, Range
+
+Blocks = Annotated[int, Range(0, 1_000_000, "a whole number of blocks")]
 
 
 @dataclass(frozen=True)
@@ -36,41 +41,62 @@ class Comparison:
     """The fits by the names of the models."""
 
 
+@at_the_door
 def compare(
     data: PatchVisits,
     models: Sequence[Model],
     *,
     pooled: bool = False,
-    blocks: int = 5,
-    starts: int = 4,
-    seed: int = 0,
+    blocks: Blocks = 5,
+    starts: Count = 4,
+    seed: Seed = 0,
 ) -> Comparison:
     """Fits every model and compares them. With `blocks=0` there is no cross-validation.
 
     Raises ValueError if two models have the same name, or if an animal has fewer visits than blocks.
     """
-    names = [model.name for model in models]
-    for name in names:
-        if names.count(name) > 1:
-            raise ValueError(f"two models are called {name!r}: give each a name of its own")
-    if not names:
-        raise ValueError("there is no model to compare")
-    fewest = int(data.table.groupby(["subject", "environment"]).size().min())
-    if blocks == 1 or not 0 <= blocks <= fewest:
-        raise ValueError(
-            f"blocks is 0, or between 2 and {fewest}, the visits of one animal and environment, got {blocks}"
-        )
+    names = distinct_names(models)
+    if blocks:
+        _check_blocks(data, blocks)
+    for model in models:
+        check_fittable(data, model)
     fits = dict(zip(names, fit_all(data, models, pooled=pooled, starts=starts, seed=seed), strict=True))
     rows = [_by_subject(found, cross_validate(found, blocks) if blocks else None) for found in fits.values()]
     by_subject = pd.concat(rows, ignore_index=True)
     return Comparison(_summarise(by_subject, fits), by_subject.drop(columns="units"), fits)
 
 
-def cross_validate(found: Fit, blocks: int) -> Float[np.ndarray, "subjects blocks"]:
+def distinct_names(models: Sequence[Model]) -> list[str]:
+    """The names of models. Raises ValueError if two have the same name, or if there are none."""
+    names = [model.name for model in models]
+    for name in names:
+        if names.count(name) > 1:
+            raise ValueError(f"two models are called {name!r}: give each a name of its own")
+    if not names:
+        raise ValueError("the list of models is empty: name one model at least, such as MarginalValue()")
+    return names
+
+
+def _check_blocks(data: PatchVisits, blocks: int) -> None:
+    """Raises ValueError unless every animal has a visit for every block, and there are two blocks at least."""
+    sizes = data.table.groupby(["subject", "environment"], sort=False).size()
+    if not 2 <= blocks <= sizes.min():
+        i, rows = int(sizes.to_numpy().argmin()), sizes.reset_index()
+        raise ValueError(
+            f"blocks = {blocks}: a whole number between 2 and {sizes.min()} is needed, because subject "
+            f"{shown(rows['subject'], i)} has {counted(int(sizes.min()), 'visit')} in environment "
+            f"{shown(rows['environment'], i)}; compare(…, blocks=0) holds no blocks out"
+        )
+
+
+@at_the_door
+def cross_validate(found: Fit, blocks: Blocks) -> Float[np.ndarray, "subjects blocks"]:
     """The log-probability of each block of each subject, with parameters that were fitted to the other blocks.
 
-    In a pooled fit the block is left out for all subjects.
+    In a pooled fit the block is left out for all subjects. Raises ValueError unless there are between two blocks and as
+    many as each animal has visits.
     """
+    _check_blocks(found.data, blocks)
     model, data = found.model, found.data
     with jax.enable_x64(True):
         decisions, counts = prepare(data, model.learns, blocks)
@@ -160,14 +186,18 @@ def _summarise(by_subject: pd.DataFrame, fits: dict[str, Fit]) -> pd.DataFrame:
     return table
 
 
+@at_the_door
 def leaving_chances(found: Fit, subject: Any = None) -> pd.DataFrame:
     """The model's probability of leaving at each decision that was made, and the observed fraction.
 
     One row for each distinct decision: environment, kind, harvests, stays, leaves, observed, predicted. For a fit to
     each animal, `subject` chooses one; without it the predictions are averaged over the decisions of all animals.
-    Models that learn are averaged in the same way.
+    Models that learn are averaged in the same way. Raises ValueError if there is no such subject.
     """
     data, model = found.data, found.model
+    if subject is not None and subject not in data.subjects:
+        names = ", ".join(map(repr, data.subjects))
+        raise ValueError(f"subject {subject!r} has no visits: name one of those that have, {names}")
     rows = expand(data)
     with jax.enable_x64(True):
         decisions, _ = prepare(data, True)

@@ -93,6 +93,8 @@ def _curve(lam: CurvesLike, label: Label) -> Diminishing:
         raise TypeError(
             f"{type(lam).__name__} grows back, which visits alone do not tell: take λ or a Diminishing depletion"
         )
+    if isinstance(lam, str):
+        raise TypeError(f"lam is the text {lam!r}: give λ, a curve such as wane.Hyperbolic(1.0), or one for each site")
     number = np.asarray(lam, float) if not isinstance(lam, Diminishing) else np.zeros(())
     curve = lam if isinstance(lam, Diminishing) else Geometric(number if number.ndim else float(number))
     sizes = {np.shape(value)[-1] for value in curve.per_site().values()}

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from wane.foraging.curves import CurvesLike
+from wane.foraging.door import at_the_door
 from wane.foraging.mvt import mvt_leaving_times
 from wane.foraging.trajectory import Columns, group_columns
 
@@ -28,6 +29,7 @@ def leaving_difference(table: pd.DataFrame, lam: CurvesLike, **settings: Any) ->
     return found.assign(difference=found["leaving"] - found["mvt"], bound=np.array(BOUNDS)[which])
 
 
+@at_the_door
 def summarise(
     differences: pd.DataFrame,
     *,
@@ -44,8 +46,6 @@ def summarise(
     """
     by = group_columns(by)
     over = _units(differences, by, over)
-    if censored not in ("drop", "keep"):
-        raise ValueError(f'censored is "drop" or "keep", got {censored!r}')
     rows = []
     for key, group in differences.groupby(by) if by else [((), differences)]:
         used = group[group["bound"] == "exact"] if censored == "drop" else group

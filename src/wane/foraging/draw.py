@@ -16,7 +16,9 @@ from matplotlib.patheffects import withStroke
 from matplotlib.ticker import LogLocator, MaxNLocator
 
 from wane.foraging.curves import CurvesLike
+from wane.foraging.door import at_the_door
 from wane.foraging.mvt import marginal_values, mvt_leaving_times
+from wane.settings import Count
 from wane.types import Scalar
 from wane.worlds.draw import FAINT, GREY, INK, SITE_COLOURS
 
@@ -25,13 +27,14 @@ COLOURS = (AGENT, THEOREM, *SITE_COLOURS[2:5])
 MARKERS = "osD^v"
 
 
+@at_the_door
 def draw_leaving(
     table: pd.DataFrame,
     lam: CurvesLike,
     *,
     episode: Any = None,
     title: str | None = None,
-    most: int = 8,
+    most: Count = 8,
     **settings: Any,
 ) -> Figure:
     """Draws one panel for each stay of an episode, by default of the first episode.

@@ -10,11 +10,14 @@ from collections.abc import Sequence
 import numpy as np
 from jaxtyping import Float, Int
 
-from wane.types import ArrayLike, Real
+from wane.foraging.door import NotNegative, at_the_door
+from wane.settings import Count
+from wane.types import ArrayLike
 
 
+@at_the_door
 def empirical_kernel(
-    sequences: Sequence[ArrayLike], n_states: int, *, prior: Real = 0.0
+    sequences: Sequence[ArrayLike], n_states: Count, *, prior: NotNegative = 0.0
 ) -> Float[np.ndarray, "states states"]:
     """The fraction of moves from each state to each other, over sequences of state numbers.
 
@@ -30,14 +33,22 @@ def empirical_kernel(
     return counts / counts.sum(1, keepdims=True)
 
 
+@at_the_door
 def empirical_policy(
-    states: Sequence[ArrayLike], actions: Sequence[ArrayLike], n_states: int, n_actions: int, *, prior: Real = 0.0
+    states: Sequence[ArrayLike],
+    actions: Sequence[ArrayLike],
+    n_states: Count,
+    n_actions: Count,
+    *,
+    prior: NotNegative = 0.0,
 ) -> Float[np.ndarray, "states actions"]:
     """The fraction of times that each action was taken in each state. A state without actions gets equal chances.
 
     A sequence of actions must be as long as its sequence of states, or one shorter. Raises ValueError if it is not, and
     for numbers that are not states or actions.
     """
+    if len(states) != len(actions):
+        raise ValueError(f"there are {len(states)} sequences of states and {len(actions)} of actions: give as many")
     counts = np.full((n_states, n_actions), float(prior))
     for number, (places, moves) in enumerate(zip(states, actions, strict=True)):
         place = _checked(places, n_states, f"sequence {number} of states", "state")

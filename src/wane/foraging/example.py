@@ -5,6 +5,7 @@ from typing import Literal
 
 import pandas as pd
 
+from wane.foraging.door import at_the_door
 from wane.foraging.task import Task
 from wane.foraging.visits import PatchVisits, from_stays
 
@@ -23,6 +24,7 @@ def rats_task() -> Task:
     return Task.linear(first, 8, travel, harvest=10, time_unit="s", reward_unit="µL")
 
 
+@at_the_door
 def rats(last_harvest: Literal["chosen", "forced"] = "chosen") -> PatchVisits:
     """2,615 visits of eight rats to fresh patches (`wane.foraging.example.CITATION`; cite it if you use them).
 
@@ -35,8 +37,6 @@ def rats(last_harvest: Literal["chosen", "forced"] = "chosen") -> PatchVisits:
         >>> rats("forced").decisions
         19516
     """
-    if last_harvest not in ("chosen", "forced"):
-        raise ValueError(f'last_harvest is "chosen" or "forced", got {last_harvest!r}')
     with resources.files("wane.foraging").joinpath("data/rats_leaving.csv").open() as file:
         table = pd.read_csv(file)
     table = table.assign(patch=table["patch"].map(KINDS), env=table["env"].map(ENVIRONMENTS))

@@ -14,6 +14,7 @@ from matplotlib.figure import Figure
 from wane.foraging.charnov import harvests_beside_optimum
 from wane.foraging.comparison import Comparison, leaving_chances
 from wane.foraging.discounting import Discount
+from wane.foraging.door import at_the_door
 from wane.foraging.draw import COLOURS, MARKERS, clean, place
 from wane.foraging.fitting import Fit
 from wane.foraging.recovery import Recovery
@@ -21,6 +22,7 @@ from wane.foraging.visits import PatchVisits
 from wane.worlds.draw import GREY, INK
 
 
+@at_the_door
 def draw_harvests(data: PatchVisits, discount: Discount | None = None, *, ax: Axes | None = None) -> Figure:
     """Draws the mean harvests of every animal and the optimum, for each kind of patch and environment."""
     figure, ax = place(ax, 5.4, 3.6)
@@ -43,6 +45,7 @@ def draw_harvests(data: PatchVisits, discount: Discount | None = None, *, ax: Ax
     return figure
 
 
+@at_the_door
 def draw_survival(found: Fit, environment: Any, *, subject: Any = None, ax: Axes | None = None) -> Figure:
     """Draws the fraction of visits that go on after each harvest: observed (points) and predicted (lines).
 
@@ -53,7 +56,8 @@ def draw_survival(found: Fit, environment: Any, *, subject: Any = None, ax: Axes
     table = leaving_chances(found, subject)
     table = table[table["environment"] == environment]
     if table.empty:
-        raise ValueError(f"environment {environment!r} has no visits: there are {found.data.task.environments}")
+        names = ", ".join(map(repr, found.data.table["environment"].unique().tolist()))
+        raise ValueError(f"environment {environment!r} has no visits: name one of those that have, {names}")
     for i, (kind, rows) in enumerate(table.groupby("kind", sort=False)):
         n = np.append(0, rows["harvests"].to_numpy())
         colour = COLOURS[i % len(COLOURS)]
@@ -67,6 +71,7 @@ def draw_survival(found: Fit, environment: Any, *, subject: Any = None, ax: Axes
     return figure
 
 
+@at_the_door
 def draw_parameters(found: Fit, parameter: str, *, pooled: Fit | None = None, ax: Axes | None = None) -> Figure:
     """Draws a parameter of every animal with its interval. Hollow points are values that are not identified.
 
@@ -77,7 +82,7 @@ def draw_parameters(found: Fit, parameter: str, *, pooled: Fit | None = None, ax
     rows = found.estimates[found.estimates["parameter"] == parameter]
     if rows.empty:
         names = ", ".join(found.estimates["parameter"].unique())
-        raise ValueError(f"{found.model.name} has no parameter {parameter!r}: it has {names}")
+        raise ValueError(f"{found.model.name} has no parameter {parameter!r}: name one of {names}")
     at, value, known = np.arange(len(rows)), rows["value"].to_numpy(), rows["identified"].to_numpy(bool)
     ends = np.abs(rows[["low", "high"]].to_numpy() - value[:, None]).T
     ax.errorbar(at[known], value[known], ends[:, known], fmt="o", ms=5, capsize=3, color=COLOURS[0])
@@ -94,6 +99,7 @@ def draw_parameters(found: Fit, parameter: str, *, pooled: Fit | None = None, ax
     return figure
 
 
+@at_the_door
 def draw_comparison(found: Comparison, *, ax: Axes | None = None) -> Figure:
     """Draws how much worse than the best one each model predicts held-out blocks, or the AIC if none were held out."""
     figure, ax = place(ax, 5.4, 0.8 + 0.36 * len(found.table))
@@ -110,12 +116,17 @@ def draw_comparison(found: Comparison, *, ax: Axes | None = None) -> Figure:
     return figure
 
 
+@at_the_door
 def draw_recovery(found: Recovery, parameter: str, *, ax: Axes | None = None) -> Figure:
     """Draws the estimates of a parameter against its true values; intervals that miss the truth stand out."""
     figure, ax = place(ax, 4.0, 3.8)
     rows = found.table[(found.table["parameter"] == parameter) & found.table["identified"]]
     if rows.empty:
-        raise ValueError(f"parameter {parameter!r} is identified in no fit of {found.model.name}")
+        names = ", ".join(found.table.loc[found.table["identified"], "parameter"].unique()) or "none"
+        raise ValueError(
+            f"parameter {parameter!r} is identified in no fit of {found.model.name}, so there is nothing to draw: "
+            f"identified are {names}"
+        )
     for covered, colour in ((True, COLOURS[1]), (False, COLOURS[0])):
         part = rows[rows["covered"] == covered]
         ends = np.abs(part[["low", "high"]].to_numpy() - part[["value"]].to_numpy()).T
@@ -129,6 +140,7 @@ def draw_recovery(found: Recovery, parameter: str, *, ax: Axes | None = None) ->
     return figure
 
 
+@at_the_door
 def draw_confusion(matrix: pd.DataFrame, *, ax: Axes | None = None) -> Figure:
     """Draws the confusion matrix: how often each model (columns) is chosen when each model (rows) is true."""
     size = 1.6 + 0.55 * len(matrix)

@@ -35,10 +35,12 @@ from jaxtyping import Array, Bool, Float
 from scipy import stats
 
 from wane.foraging.decisions import Counts, Decisions, Prepared, TaskArrays, prepare, task_arrays
+from wane.foraging.door import Level, Seed, at_the_door
 from wane.foraging.models import Model, Parameter
 from wane.foraging.newton import LARGEST, Minimum, minimise, profile_end
 from wane.foraging.task import Task
 from wane.foraging.visits import PatchVisits
+from wane.settings import Count
 
 WIDEST = 8.0
 """The half-width of a 95 % interval on the unbounded scale above which a parameter counts as not identified."""
@@ -84,7 +86,8 @@ class Fit:
         """The estimates of one subject, or of the pooled fit. Raises ValueError if the subject was not fitted."""
         rows = self.estimates[self.estimates["subject"] == subject]
         if rows.empty:
-            raise ValueError(f"subject {subject!r} was not fitted: there are {self.likelihoods['subject'].tolist()}")
+            names = ", ".join(map(repr, self.likelihoods["subject"].tolist()))
+            raise ValueError(f"subject {subject!r} was not fitted: name one of those that were, {names}")
         return dict(zip(rows["parameter"], rows["value"].astype(float), strict=True))
 
     def __repr__(self) -> str:
@@ -92,15 +95,16 @@ class Fit:
         return f"Fit({self.model.name}, {who}, log-likelihood {self.log_likelihood:.2f})"
 
 
+@at_the_door
 def fit(
     data: PatchVisits,
     model: Model,
     *,
     pooled: bool = False,
-    starts: int = 4,
-    seed: int = 0,
+    starts: Count = 4,
+    seed: Seed = 0,
     intervals: Intervals = None,
-    level: float = 0.95,
+    level: Level = 0.95,
 ) -> Fit:
     """Fits a model by maximum likelihood. Returns the parameters with their intervals.
 
@@ -110,10 +114,6 @@ def fit(
     """
     check_fittable(data, model)
     intervals = ("profile" if model.kinks else "hessian") if intervals is None else intervals
-    if intervals not in ("hessian", "profile", "none"):
-        raise ValueError(f'intervals is "hessian", "profile" or "none", got {intervals!r}')
-    if not 0 < level < 1:
-        raise ValueError(f"level is the probability that an interval is to have, between 0 and 1, got {level}")
     with jax.enable_x64(True):
         prepared = prepare(data, model.learns)
         batch = make_batch(prepared, pooled, model.learns)
@@ -193,8 +193,8 @@ def solve(model: Model, task: Task, batch: Batch, starts: int, seed: int) -> tup
     """The best of many searches for each data set, and the share of the searches that found it."""
     names = tuple(model.parameters(task))
     begin = jnp.stack([jnp.asarray(p.unbounded(jnp.asarray(p.typical, float)), float) for p in names])
-    draws = np.random.default_rng(seed).normal(size=(DRAWS_A_START * max(starts, 1), len(names)))
-    found = _search(model, names, batch, task_arrays(task), begin + jnp.asarray(1.5 * draws), max(starts, 1))
+    draws = np.random.default_rng(seed).normal(size=(DRAWS_A_START * starts, len(names)))
+    found = _search(model, names, batch, task_arrays(task), begin + jnp.asarray(1.5 * draws), starts)
     value = jnp.where(jnp.isfinite(found.value), found.value, jnp.inf)
     best = jnp.argmin(value, axis=1)
     chosen = jax.tree_util.tree_map(lambda a: a[jnp.arange(len(best)), best], found)

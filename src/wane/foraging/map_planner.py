@@ -27,7 +27,9 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from wane.foraging.choices import MapChooser, Moves, log_probability, map_parameters, transitions
+from wane.foraging.door import require_fields
 from wane.foraging.models import Parameter, Params
+from wane.settings import Count
 from wane.worlds.world import World
 
 MOST_PAIRS = 200_000
@@ -41,10 +43,13 @@ NEGLIGIBLE = 1e-6
 class MapPlanner(MapChooser):
     """Softmax over the optimal Q of a forager that counts its visits and believes in λ̂."""
 
-    ahead: int = 8
+    ahead: Count = 8
     """How many visits to a site are counted beyond those that the animal made."""
     fit_discount: bool = False
     """Whether γ is fitted, between 0 and 0.97; otherwise it is the world's, which must be below 1."""
+
+    def __post_init__(self) -> None:
+        require_fields(self)
 
     def parameters(self, world: World) -> list[Parameter]:
         """The parameters: λ̂, the slope, and γ if it is fitted."""
@@ -64,7 +69,8 @@ class MapPlanner(MapChooser):
         largest = MOST_DISCOUNT if self.fit_discount else float(world.discount)
         if largest >= 1:
             raise ValueError(
-                "a planner without an end needs a discount below 1: change the world's, or fit_discount=True"
+                "MapPlanner plans without an end, which needs a discount below 1, and the world's is 1: make the world "
+                "with another discount, or fit it, MapPlanner(fit_discount=True)"
             )
         return int(np.ceil(np.log(NEGLIGIBLE) / np.log(max(largest, NEGLIGIBLE)))) + 1
 

@@ -33,13 +33,14 @@ import pandas as pd
 from jaxtyping import Bool, Float, Int
 
 from wane.foraging.curves import Curves, CurvesLike, RewardsLike, make_curves
+from wane.foraging.door import StepCount, at_the_door
 from wane.foraging.leaving import Stays, describe, table_stays
 from wane.foraging.trajectory import Columns, Values, check_table, episode_numbers, group_columns, time_step
+from wane.foraging.visits import Patches
 from wane.mdp import check_discount
 from wane.types import Scalar
 
 Form = Literal["charnov", "paper", "literal", "corrected"]
-FORMS = ("charnov", "paper", "literal", "corrected")
 ROUNDING = 1e-12
 """Relative differences below this number are rounding errors. At a tie the rule stays."""
 
@@ -48,6 +49,7 @@ PerBout = Float[np.ndarray, " bouts"]
 Bouts = Int[np.ndarray, " bouts"]
 
 
+@at_the_door
 def threshold(
     average: Values,
     received: Values,
@@ -84,6 +86,7 @@ def threshold(
     return np.divide(to_come, weight, out=np.full(to_come.shape, -np.inf), where=weight > 0)
 
 
+@at_the_door
 def mvt_leaving_times(
     table: pd.DataFrame,
     lam: CurvesLike,
@@ -94,8 +97,8 @@ def mvt_leaving_times(
     rewards: RewardsLike | None = None,
     by: Columns = (),
     form: Form = "charnov",
-    patches: Literal["fresh", "session"] | None = None,
-    handling: int = 0,
+    patches: Patches | None = None,
+    handling: StepCount = 0,
 ) -> pd.DataFrame:
     """When the marginal value theorem would have left in each bout of a table, and when the agent did.
 
@@ -128,7 +131,8 @@ def mvt_leaving_times(
     )
 
 
-def marginal_values(table: pd.DataFrame, lam: CurvesLike, *, beyond: int = 2, **settings: Any) -> pd.DataFrame:
+@at_the_door
+def marginal_values(table: pd.DataFrame, lam: CurvesLike, *, beyond: StepCount = 2, **settings: Any) -> pd.DataFrame:
     """What the rule compares, step by step: the next reward by staying, and θ_t.
 
     Each bout is followed until `beyond` steps after both the agent and the rule have left, or until the episode ends.
@@ -257,20 +261,16 @@ def _make_rule(
     rewards: RewardsLike | None = None,
     by: Columns = (),
     form: Form = "charnov",
-    patches: Literal["fresh", "session"] | None = None,
+    patches: Patches | None = None,
     handling: int = 0,
 ) -> _Rule:
     """The rule with the R, T and λ of a checked table."""
     discount = float(check_discount(discount))
-    if form not in FORMS:
-        raise ValueError(f"form is one of {', '.join(FORMS)}, got {form!r}")
-    if patches not in (None, "fresh", "session"):
+    if not (patches is None or (isinstance(patches, str) and patches in ("fresh", "session"))):
         raise ValueError(
-            f'patches is "fresh" or "session", got {patches!r}: what patches pay that grow back depends on their whole '
-            "past; find it with from_stays(…, patches=a Depletion)"
+            f'patches is {patches!r}: give "fresh" or "session"; what patches that grow back pay depends on their '
+            "whole past, find it with from_stays(…, patches=a Depletion)"
         )
-    if handling < 0:
-        raise ValueError(f"handling is a number of steps, 0 or more, got {handling}")
     steps, stays = _make_steps(table, by, discount, horizon, average, patches), table_stays(table, by)
     site, labels = pd.factorize(table["site"].iloc[stays.arrival])
     curves = make_curves(lam, rewards, labels.tolist(), int(steps.length.max()))
@@ -300,7 +300,7 @@ def _make_steps(
     discount: float,
     horizon: Scalar | None,
     average: Scalar | None,
-    patches: Literal["fresh", "session"] | None,
+    patches: Patches | None,
 ) -> _Steps:
     """What the rule has to know about every row of a checked table. Raises ValueError if R or T make no sense."""
     episode = episode_numbers(table, by)
@@ -309,10 +309,11 @@ def _make_steps(
     length = np.bincount(episode)
     if horizon is not None and not length.max() <= horizon < np.inf:
         raise ValueError(
-            f"horizon {horizon} is below the {length.max()} steps of the longest episode: T counts all of them"
+            f"horizon is {horizon}, and the longest episode has {length.max()} steps: give a finite number that is not "
+            "below it, because T counts all steps of an episode"
         )
     if average is not None and not np.isfinite(average):
-        raise ValueError(f"average is R, a finite number, got {average}")
+        raise ValueError(f"average is {average}: give R, the mean reward of an episode, a finite number")
     # R and T are means over the episodes of a group, written back to every row of the group.
     group = table.groupby(group_columns(by), sort=False).ngroup().to_numpy() if by else np.zeros(len(table), int)
     episodes = pd.DataFrame({"total": discounted.groupby(episode).sum(), "length": length})

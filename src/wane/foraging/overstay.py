@@ -30,18 +30,20 @@ from wane.agents.common.rollout import Episode, play
 from wane.agents.planner import follow, plan
 from wane.checks import check_range
 from wane.depletion import Geometric
+from wane.foraging.door import at_the_door
 from wane.foraging.leaving import bouts
 from wane.foraging.optimal import Start
 from wane.foraging.trajectory import Values, table_from_rollout
+from wane.settings import Positive
 from wane.types import AnyArray, Scalar
 from wane.worlds.catalog import shortest_paths
 from wane.worlds.world import World
 
 Agent = Literal["plan", "imagine", "gpi"]
-AGENTS = ("plan", "imagine", "gpi")
 Beliefs = Float[np.ndarray, " beliefs"]
 
 
+@at_the_door
 def overstaying(
     world: World,
     believed: Values,
@@ -49,7 +51,7 @@ def overstaying(
     agent: Agent = "plan",
     policies: Sequence[Values] | np.ndarray | None = None,
     start: Start = None,
-    tolerance: float = 1e-4,
+    tolerance: Positive = 1e-4,
 ) -> pd.DataFrame:
     """One row for each λ̂ and each site the agent goes to: the steps of its first stay, and how many more than optimal.
 
@@ -58,8 +60,6 @@ def overstaying(
     of the wrong belief. GPI composes `policies`, by default the shortest paths to each site. `tolerance` is that of
     `wane.optimum`. Raises ValueError if the world slips, or if its start is random and no `start` is given.
     """
-    if agent not in AGENTS:
-        raise ValueError(f"agent is one of {', '.join(AGENTS)}, got {agent!r}")
     beliefs = np.atleast_1d(np.asarray(believed, float))
     check_range("believed", beliefs, 0, 1, "λ̂ is the fraction of a reward that a visit leaves, as the agent thinks")
     if world.slip or (start is None and np.count_nonzero(world.start) > 1):

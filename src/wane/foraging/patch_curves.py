@@ -24,9 +24,10 @@ from jaxtyping import Array, Float
 from scipy import stats
 
 from wane.depletion import Diminishing, Geometric, Hyperbolic, PowerLaw
+from wane.foraging.door import Level, at_the_door
 from wane.foraging.models import Parameter
 from wane.foraging.newton import LARGEST, Minimum, minimise, profile_end
-from wane.foraging.sources import Source, as_numbers, pick, read_table, require_labels
+from wane.foraging.sources import Source, as_numbers, pick, read_table, require_labels, shown
 from wane.names import unknown
 
 Noise = Literal["poisson", "normal"]
@@ -64,6 +65,7 @@ class DepletionFit:
         return CURVES[self.curve].make(float(self.estimates["value"].iloc[0]))
 
 
+@at_the_door
 def fit_depletion(
     source: Source,
     *,
@@ -72,7 +74,7 @@ def fit_depletion(
     reward: str = "reward",
     step: str = "step",
     kind: str | None = None,
-    level: float = 0.95,
+    level: Level = 0.95,
     separator: str = ",",
 ) -> DepletionFit:
     """Fits the curve along which patches wear off, by maximum likelihood with profile intervals.
@@ -83,22 +85,23 @@ def fit_depletion(
     """
     if curve not in CURVES:
         raise unknown("curve", curve, CURVES)
-    if noise not in ("poisson", "normal"):
-        raise ValueError(f'noise is "poisson" (counts) or "normal" (amounts), got {noise!r}')
-    table, where = read_table(source, separator)
+    table, where = read_table(source, separator, labels=[kind])
     table = pick(table, dict(reward=reward, step=step, kind=kind), "the table of rewards")
     paid = as_numbers(table["reward"], where, "a reward, a finite number")
     count = as_numbers(table["step"], where, "the number of the harvest in its visit, 1 or more")
-    bad = (count < 1) | (count != np.floor(count))
-    bad_count = noise == "poisson" and ((paid < 0) | (paid != np.floor(paid)))
-    for wrong, what in (
-        (bad, "step must be a whole number from 1 on"),
-        (bad_count, "counts are whole numbers of at least 0"),
+    bad_count = (paid < 0) | (paid != np.floor(paid)) if noise == "poisson" else np.zeros(len(paid), bool)
+    for wrong, name, cure in (
+        ((count < 1) | (count != np.floor(count)), "step", "give the number of the harvest in its visit, 1, 2, …"),
+        (bad_count, "reward", 'give a count, a whole number of at least 0, or pass noise="normal" for amounts'),
     ):
-        if np.any(wrong):
-            raise ValueError(f"{what}, but not so in {where(int(np.argmax(wrong)))}")
+        if wrong.any():
+            i = int(wrong.argmax())
+            raise ValueError(f"{name} is {shown(table[name], i)} in {where(i)}: {cure}")
     if len(np.unique(count)) < 2:
-        raise ValueError("all rewards are of the same step: nothing tells how they wear off")
+        raise ValueError(
+            "all rewards are of the same harvest of a visit, so nothing tells how they wear off: add rewards of later "
+            'harvests, or name the column that numbers the harvests, step="…"'
+        )
     labels = ["all"] if kind is None else table["kind"].unique().tolist()
     if kind is not None:
         require_labels(table["kind"], where)
@@ -162,6 +165,12 @@ def _log_likelihood(curve: str, noise: str, values: Sequence[Any], rows: Any) ->
 
 def compare_depletions(source: Source, *, curves: Sequence[str] = tuple(CURVES), **settings: Any) -> pd.DataFrame:
     """The curves by their AIC, the best first. The settings are those of `fit_depletion`."""
+    curves = [curves] if isinstance(curves, str) else curves
+    if not curves:
+        raise ValueError(f"the list of curves is empty: name one at least, {', '.join(CURVES)}")
+    for curve in curves:
+        if curve not in CURVES:
+            raise unknown("curve", curve, CURVES)
     found = [fit_depletion(source, curve=curve, **settings) for curve in curves]
     rows = [
         {"curve": each.curve, "log_likelihood": each.log_likelihood, "aic": each.aic}

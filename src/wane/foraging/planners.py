@@ -33,9 +33,11 @@ import numpy as np
 from wane.depletion import Diminishing
 from wane.foraging.decisions import Decisions, TaskArrays
 from wane.foraging.discounting import Discount, Exponential, HyperbolicDiscount, QuasiHyperbolic, TwoExponentials
+from wane.foraging.door import require_fields
 from wane.foraging.models import Logits, Model, Parameter, Params, inverse_temperature, stay_bias
 from wane.foraging.renewal import best_rate, surplus_of_staying
 from wane.foraging.task import Task
+from wane.settings import Count
 
 Discounting = Literal["none", "exponential", "hyperbolic", "quasi-hyperbolic", "two-exponential"]
 DISCOUNTS: dict[str, tuple[str, ...]] = {
@@ -110,14 +112,11 @@ class Planner(Model):
     sees: Literal["reward", "count"] = "reward"
     average: Literal["believed", "true"] = "believed"
     bias: bool = False
-    ahead: int = 48
+    ahead: Count = 48
     needs_fresh_patches = True
 
     def __post_init__(self) -> None:
-        if self.discount not in DISCOUNTS:
-            raise ValueError(f"discount is one of {', '.join(DISCOUNTS)}, got {self.discount!r}")
-        if self.sees not in ("reward", "count") or self.average not in ("believed", "true"):
-            raise ValueError('sees is "reward" or "count", and average is "believed" or "true"')
+        require_fields(self)
 
     @property
     def kinks(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]

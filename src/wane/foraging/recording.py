@@ -19,11 +19,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from wane.foraging.sources import Source, Where, as_numbers, as_seconds, counted, pick, read_table, require_labels
+from wane.foraging.door import Above, Finite, at_the_door
+from wane.foraging.moments import as_seconds
+from wane.foraging.sources import Source, Where, as_known, as_numbers, counted, pick, read_table, require_labels
 from wane.foraging.task import Task
 from wane.foraging.visits import Patches, PatchVisits, from_stays
 from wane.limits import require_memory
-from wane.types import Real
 
 KEYS = ["subject", "session"]
 
@@ -41,6 +42,7 @@ class Recording:
     notes: tuple[str, ...]
     """Sentences on what was filled in, moved or does not fit. Nothing else was changed."""
 
+    @at_the_door
     def to_visits(
         self,
         task: Task,
@@ -89,13 +91,15 @@ def mapped_labels(labels: pd.Series, given: Mapping[Any, Any] | None, name: str)
     return labels.map(dict(given))
 
 
+@at_the_door
 def join(recordings: Sequence[Recording]) -> Recording:
     """Joins recordings into one. Raises ValueError if their steps differ, or if two hold the same session."""
     if not recordings:
-        raise ValueError("there is no recording to join")
+        raise ValueError("the list of recordings is empty: give those that are to be joined")
     lengths = {recording.step for recording in recordings}
     if len(lengths) > 1:
-        raise ValueError(f"recordings with steps of {', '.join(f'{step:g}' for step in sorted(lengths))} do not join")
+        told = ", ".join(f"{length:g}" for length in sorted(lengths))
+        raise ValueError(f"the recordings have steps of different lengths, {told}: read all of them with one step")
     sessions = pd.concat([recording.steps[["subject", "episode"]].drop_duplicates() for recording in recordings])
     twice = sessions[sessions.duplicated()]
     if len(twice):
@@ -109,11 +113,12 @@ def join(recordings: Sequence[Recording]) -> Recording:
     )
 
 
+@at_the_door
 def from_events(
     visits: Source,
     rewards: Source | None = None,
     *,
-    step: Real,
+    step: Above,
     subject: str | None = None,
     session: str | None = None,
     patch: str = "patch",
@@ -121,7 +126,8 @@ def from_events(
     departure: str = "departure",
     reward_time: str = "time",
     amount: str | None = None,
-    end: Real | None = None,
+    end: Finite | None = None,
+    day_first: bool | None = None,
     separator: str = ",",
 ) -> Recording:
     """A recording from the times of visits and of rewards.
@@ -132,18 +138,18 @@ def from_events(
       and session.
     - `step`: the length of the steps into which time is cut. At each step the animal is where it was in the middle of
       the step.
+    - `day_first`: whether the day comes first in dates such as 02/03/2026, where the dates do not tell it themselves.
 
-    Times are numbers, or dates with times, which are counted in seconds. Raises ValueError for wrong entries; the
-    message names the row and the cure.
+    Times are numbers, dates with times, or clock times of one day; the last two are counted in seconds since the
+    earliest (see `wane.foraging.moments`), and `end` with them. Raises ValueError for wrong entries; the message names
+    the row and the cure.
     """
-    if not (np.isfinite(step) and step > 0):
-        raise ValueError(f"step must be a number above 0, the length of a step, got {step}")
-    table, where = read_table(visits, separator)
     keys = dict(subject=subject, session=session)
+    table, where = read_table(visits, separator, labels=[subject, session, patch])
     table = pick(table, keys | dict(patch=patch, arrival=arrival, departure=departure), "the table of visits")
     columns = keys | dict(time=reward_time, amount=amount)
     nothing = {name: [] for name in columns.values() if name is not None}
-    prey, where_prey = read_table(nothing if rewards is None else rewards, separator, "the rewards")
+    prey, where_prey = read_table(nothing if rewards is None else rewards, separator, "the rewards", keys.values())
     prey = pick(prey, columns, "the table of rewards")
     for each in (table, prey):
         for name, given in keys.items():
@@ -151,23 +157,36 @@ def from_events(
                 each[name] = 1
     if table.empty:
         raise ValueError("the table of visits has no rows: give one for each visit")
-    table, prey = _read_times(table, prey, where, where_prey, amount)
+    _check_labels(table, prey, where, where_prey)
+    table, prey = _read_times(table, prey, where, where_prey, day_first)
+    paid = as_numbers(prey["amount"], where_prey, "the amount of a reward, a finite number") if amount else 1.0
+    prey = prey.assign(amount=paid)
     return _record(table, prey, float(step), None if end is None else float(end), where)
 
 
-def _read_times(
-    table: pd.DataFrame, prey: pd.DataFrame, where: Where, where_prey: Where, amount: str | None
-) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Both tables with times as numbers. Raises ValueError for times, labels and amounts that make no sense."""
+def _check_labels(table: pd.DataFrame, prey: pd.DataFrame, where: Where, where_prey: Where) -> None:
+    """Raises ValueError for visits and rewards without labels, and for rewards whose labels no visit has."""
     for name in (*KEYS, "patch"):
         require_labels(table[name], where)
+    for name in KEYS:
+        known = table[name].unique().tolist()
+        prey[name] = as_known(prey[name], known)
+        cure = f"every {name} needs a visit; correct the name, or delete the row"
+        require_labels(prey[name], where_prey, known, cure)
+
+
+def _read_times(
+    table: pd.DataFrame, prey: pd.DataFrame, where: Where, where_prey: Where, day_first: bool | None
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Both tables with times as numbers. Raises ValueError for times that make no sense."""
     ended = table["departure"].notna().to_numpy()
     # Dates are counted from one moment for all columns, so they are read together.
     moments = pd.concat([table["arrival"], table["departure"][ended], prey["time"]], ignore_index=True)
     rows = [*range(len(table)), *np.flatnonzero(ended)]
     names = [f"{where(i)} ({'arrival' if n < len(table) else 'departure'})" for n, i in enumerate(rows)]
     names += [where_prey(i) for i in range(len(prey))]
-    numbers = as_seconds(moments.rename("time").infer_objects(), lambda i: names[i])
+    runs = _runs(table, prey, np.array(rows))
+    numbers = as_seconds(moments.rename("time").infer_objects(), lambda i: names[i], day_first, runs)
     if (numbers < 0).any():
         i = int((numbers < 0).argmax())
         raise ValueError(
@@ -176,12 +195,20 @@ def _read_times(
     departure = np.full(len(table), np.nan)
     departure[ended] = numbers[len(table) : len(rows)]
     table = table.assign(arrival=numbers[: len(table)], departure=departure, row=np.arange(len(table)))
-    paid = as_numbers(prey["amount"], where_prey, "the amount of a reward, a finite number") if amount else 1.0
-    prey = prey.assign(time=numbers[len(rows) :], amount=paid)
-    for name in KEYS:
-        cure = f"every {name} needs a visit; correct the name, or delete the row"
-        require_labels(prey[name], where_prey, table[name].unique().tolist(), cure)
-    return table, prey
+    return table, prey.assign(time=numbers[len(rows) :])
+
+
+def _runs(table: pd.DataFrame, prey: pd.DataFrame, rows: np.ndarray) -> list[np.ndarray]:
+    """Which times follow each other in every session: arrivals and departures; the first arrival, then rewards.
+
+    `rows` are the rows of the arrivals and departures. The numbers of the rewards come after these.
+    """
+    keys, runs = pd.concat([table[KEYS].iloc[rows], prey[KEYS]], ignore_index=True), []
+    for own in map(np.asarray, keys.groupby(KEYS, sort=False).indices.values()):
+        visits, rewards = own[own < len(rows)], own[own >= len(rows)]
+        visits = visits[np.argsort(rows[visits], kind="stable")]
+        runs += [visits, np.append(visits[:1], rewards)]
+    return runs
 
 
 def _record(table: pd.DataFrame, prey: pd.DataFrame, step: float, end: float | None, where: Where) -> Recording:

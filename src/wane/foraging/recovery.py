@@ -17,25 +17,28 @@ import pandas as pd
 from jaxtyping import Array, Float, Int
 
 from wane.foraging.decisions import Decisions, TaskArrays, task_arrays
+from wane.foraging.door import Level, Seed, at_the_door
 from wane.foraging.fitting import EVERYONE, Fit, Intervals, fit
 from wane.foraging.models import LearningModel, Model
 from wane.foraging.visits import PatchVisits
+from wane.settings import Count
 from wane.types import Real
 
 Harvests = Int[np.ndarray, "copies visits"]
 
 
+@at_the_door
 def simulate(
-    model: Model, like: PatchVisits, params: Fit | Mapping[str, Real], *, copies: int = 1, seed: int = 0
+    model: Model, like: PatchVisits, params: Fit | Mapping[str, Real], *, copies: Count = 1, seed: Seed = 0
 ) -> PatchVisits:
     """Simulates visits to the patches of `like`. Each copy of an animal is a subject with a new number.
 
     `params` are the parameters by name, or a fit, which gives each animal its own parameters. A visit that would go on
     for more than twice the longest curve is cut there, and one that reaches its `limit` ends; both are censored. The
-    column `animal` says which animal of `like` was copied. Raises ValueError for fewer than one copy.
+    column `animal` says which animal of `like` was copied. Raises ValueError for fewer than one copy, and for
+    parameters that are not the model's.
     """
-    if copies < 1:
-        raise ValueError(f"copies is 1 or more, got {copies}")
+    check_parameters(model, like, params)
     rng = np.random.default_rng(seed)
     tables, rewards, number = [], [], 0
     longest = max(2 * like.task.longest, like.rewards.shape[1] - 1)
@@ -53,6 +56,22 @@ def simulate(
                 rewards.append(paid)
                 number += 1
     return PatchVisits(pd.concat(tables, ignore_index=True), like.task, np.concatenate(rewards), like.fresh)
+
+
+def check_parameters(model: Model, like: PatchVisits, params: Fit | Mapping[str, Real]) -> None:
+    """Raises ValueError unless there is a finite number for each parameter of the model, for every animal."""
+    needed = [parameter.name for parameter in model.parameters(like.task)]
+    animals = [EVERYONE] if isinstance(params, Fit) and params.pooled else like.subjects
+    for animal in animals:
+        given = params.parameters(animal) if isinstance(params, Fit) else params
+        for name in [*given, *needed]:
+            if name not in given or name not in needed:
+                raise ValueError(
+                    f"the parameters of {model.name} are {', '.join(needed)}: params has "
+                    f"{'an unknown' if name in given else 'no'} {name!r}; give each of them, by its name"
+                )
+            if not np.isfinite(given[name]):
+                raise ValueError(f"the parameter {name} is {given[name]}: give a finite number")
 
 
 def _parameters_of(params: Fit | Mapping[str, Real], animal: Any) -> dict[str, float]:
@@ -167,15 +186,16 @@ class Recovery:
         return pd.DataFrame(rows)
 
 
+@at_the_door
 def recover(
     model: Model,
     like: PatchVisits,
     *,
-    fits: int = 40,
-    seed: int = 0,
-    starts: int = 4,
+    fits: Count = 40,
+    seed: Seed = 0,
+    starts: Count = 4,
     intervals: Intervals = None,
-    level: float = 0.95,
+    level: Level = 0.95,
     params: Fit | Mapping[str, Real] | None = None,
 ) -> Recovery:
     """Simulates animals with the parameters that were fitted to `like`, and fits them again.

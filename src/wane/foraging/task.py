@@ -11,13 +11,17 @@ least, and is on its way for the `travel` time of the environment until it arriv
 
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+import pandas as pd
 from jaxtyping import Float
 
 from wane.depletion import Depletion, Diminishing
-from wane.types import ArrayLike, Real
+from wane.foraging.door import Above, Finite, NotNegative, at_the_door, require_fields
+from wane.foraging.sources import to_floats
+from wane.settings import Range
+from wane.types import ArrayLike
 
 MOST_HARVESTS = 10_000
 """Curves longer than this are refused: every harvest is one entry of a table."""
@@ -29,13 +33,13 @@ class Task:
 
     rewards: Mapping[Any, ArrayLike]
     """What the first, second, … harvest of each kind of patch pays. Later harvests pay nothing."""
-    travel: Mapping[Any, Real]
+    travel: Mapping[Any, NotNegative]
     """The time from one patch to the next in each environment."""
-    harvest: Real = 1.0
+    harvest: Above = 1.0
     """The time that one harvest takes."""
-    handling: Real = 0.0
+    handling: NotNegative = 0.0
     """The time from the arrival until the first harvest begins. It adds to the travel time."""
-    chances: Mapping[Any, Real] | None = None
+    chances: Mapping[Any, NotNegative] | None = None
     """How often each kind is met; equally often by default."""
     time_unit: str = ""
     """The name of the unit of time, for figures: "s"."""
@@ -45,18 +49,17 @@ class Task:
     """The rewards as one table, with zeros where a curve has ended."""
 
     def __post_init__(self) -> None:
+        require_fields(self)
         if not self.rewards or not self.travel:
-            raise ValueError("a task needs rewards of at least one kind of patch and at least one travel time")
+            raise ValueError(
+                "a task needs rewards of at least one kind of patch and at least one travel time: "
+                'Task({"oak": [8, 4, 2]}, {"wood": 3})'
+            )
         curves = {kind: _checked_curve(kind, rewards) for kind, rewards in self.rewards.items()}
         longest = max(map(len, curves.values()))
         table = np.stack([np.pad(rewards, (0, longest - len(rewards))) for rewards in curves.values()])
         object.__setattr__(self, "rewards", curves)
         object.__setattr__(self, "curve", table)
-        for environment, time in self.travel.items():
-            _check_time(f"the travel time of environment {environment!r}", time)
-        _check_time("the handling time", self.handling)
-        if not (np.isfinite(self.harvest) and self.harvest > 0):
-            raise ValueError(f"the time of a harvest must be a number above 0, got {self.harvest}")
         self._check_chances()
 
     def _check_chances(self) -> None:
@@ -64,23 +67,26 @@ class Task:
         given = self.chances
         if given is None:
             return
-        for kind in {*given, *self.rewards}:
+        for kind in [*given, *self.rewards]:
             if kind not in given or kind not in self.rewards:
-                raise ValueError(f"chances and rewards must name the same kinds of patches, {kind!r} is in one only")
-        values = np.array([*given.values()], float)
-        if not (np.isfinite(values).all() and (values >= 0).all() and values.sum() > 0):
-            raise ValueError(f"chances must be numbers of at least 0, one of them above 0, got {dict(given)}")
+                raise ValueError(
+                    f"chances and rewards must name the same kinds of patches, but only one of them has {kind!r}: add "
+                    "it to the other, or leave it out of both"
+                )
+        if not sum(map(float, given.values())) > 0:
+            raise ValueError(f"no kind of patch is ever met, because chances are {dict(given)}: make one larger than 0")
 
     @classmethod
-    def linear(cls, first: Mapping[Any, Real], drop: Real, travel: Mapping[Any, Real], **settings: Any) -> "Task":
+    @at_the_door
+    def linear(
+        cls, first: Mapping[Any, Finite], drop: Above, travel: Mapping[Any, NotNegative], **settings: Any
+    ) -> "Task":
         """Patches that pay `first` at the first harvest and `drop` less at each further one, until nothing is left."""
-        if not (np.isfinite(drop) and drop > 0):
-            raise ValueError(f"drop must be a number above 0, what each harvest pays less than the one before: {drop}")
         rewards = {}
         for kind, value in first.items():
-            if not (np.isfinite(value) and 0 <= value / drop <= MOST_HARVESTS - 2):
+            if not 0 <= value / drop <= MOST_HARVESTS - 2:
                 raise ValueError(
-                    f"the first harvest of {kind!r} pays {value}: give a finite number of at least 0, and at most "
+                    f"the first harvest of {kind!r} pays {value}: give a number of at least 0, and at most "
                     f"{MOST_HARVESTS - 2} times the drop of {drop}"
                 )
             count = max(int(np.ceil(value / drop)), 1)
@@ -88,12 +94,13 @@ class Task:
         return cls(rewards, travel, **settings)
 
     @classmethod
+    @at_the_door
     def depleting(
         cls,
-        first: Mapping[Any, Real],
+        first: Mapping[Any, Finite],
         depletion: Diminishing,
-        travel: Mapping[Any, Real],
-        longest: int,
+        travel: Mapping[Any, NotNegative],
+        longest: Annotated[int, Range(1, MOST_HARVESTS)],
         **settings: Any,
     ) -> "Task":
         """Patches that pay `first` at the first harvest and wear off along a curve over harvests, up to `longest`.
@@ -137,17 +144,15 @@ def _checked_curve(kind: Hashable, rewards: ArrayLike) -> Float[np.ndarray, " ha
     """The rewards of one kind. Raises ValueError unless they are a list of finite numbers."""
     if isinstance(rewards, Depletion):
         raise TypeError(f"rewards of {kind!r} is a {type(rewards).__name__}: use Task.depleting(first, depletion, …)")
-    curve = np.asarray(rewards, float)
-    if curve.ndim != 1 or not 1 <= len(curve) <= MOST_HARVESTS:
-        raise ValueError(f"rewards of {kind!r} must be a list of 1 to {MOST_HARVESTS} numbers, got shape {curve.shape}")
+    given = np.asarray(rewards)
+    if given.ndim != 1 or not 1 <= len(given) <= MOST_HARVESTS:
+        raise ValueError(
+            f"rewards of {kind!r} have the shape {given.shape}: give a list of 1 to {MOST_HARVESTS} numbers, what its "
+            "first, second, … harvest pays"
+        )
+    curve = to_floats(pd.Series(given))
     bad = ~np.isfinite(curve)
     if bad.any():
         n = int(bad.argmax())
-        raise ValueError(f"harvest {n + 1} of {kind!r} pays {curve[n]}: every reward must be a finite number")
+        raise ValueError(f"harvest {n + 1} of {kind!r} pays {given[n]}: every reward must be a finite number")
     return curve
-
-
-def _check_time(what: str, time: Real) -> None:
-    """Raises ValueError unless a time is a finite number of at least 0."""
-    if not (np.isfinite(time) and time >= 0):
-        raise ValueError(f"{what} must be a number of at least 0, got {time}")

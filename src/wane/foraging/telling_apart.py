@@ -14,20 +14,26 @@ matrix of choices, so that no choice is classified by its own score.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
 import pandas as pd
 
-from wane.foraging.fitting import Fit, fit
+from wane.foraging.comparison import distinct_names
+from wane.foraging.door import Seed, at_the_door
+from wane.foraging.fitting import Fit, check_fittable, fit
 from wane.foraging.models import Model
-from wane.foraging.recovery import simulate
+from wane.foraging.recovery import check_parameters, simulate
 from wane.foraging.visits import PatchVisits
+from wane.names import unknown
+from wane.settings import Count, Range
 from wane.types import Real
 
 CLEAR = 2.0
 """How many standard deviations the mean difference of AIC or BIC must be for models to be told apart."""
 KEYS = ["true", "animal", "copy"]
+Copies = Annotated[int, Range(4, 1_000_000)]
+"""Half of the copies measure which models differ, and a spread needs two of them."""
 
 
 @dataclass(frozen=True)
@@ -137,25 +143,31 @@ class Confusion:
         return (int(self.scores["copy"].max()) + 1) // 2
 
 
+@at_the_door
 def confusion(
     models: Sequence[Model],
     like: PatchVisits,
     *,
-    copies: int = 10,
+    copies: Copies = 10,
     criterion: Literal["aic", "bic"] = "bic",
-    seed: int = 0,
-    starts: int = 4,
+    seed: Seed = 0,
+    starts: Count = 4,
     params: Mapping[str, Fit | Mapping[str, Real]] | None = None,
 ) -> Confusion:
     """Simulates animals from every model, fits all models to each, and says which are told apart and chosen.
 
     Every animal of `like` is copied `copies` times with the parameters that were fitted to it, or with `params`, by the
-    names of the models. Raises ValueError for an unknown criterion, and for fewer than four copies.
+    names of the models. Raises ValueError for an unknown criterion, for fewer than four copies, and for models or
+    parameters that cannot be used, before anything is simulated.
     """
-    if criterion not in ("aic", "bic"):
-        raise ValueError(f'criterion is "aic" or "bic", got {criterion!r}')
-    if copies < 4:
-        raise ValueError(f"copies is 4 or more, because half of them measure which models differ, got {copies}")
+    names = distinct_names(models)
+    for name in params or {}:
+        if name not in names:
+            raise unknown("model in params", name, names)
+    for model in models:
+        check_fittable(like, model)
+        if params and model.name in params:
+            check_parameters(model, like, params[model.name])
     parts = []
     for number, model in enumerate(models):
         own = (params or {}).get(model.name)

@@ -12,20 +12,24 @@ two. The notes of the recording say how often either happened.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from jaxtyping import Bool, Float, Int
 
+from wane.foraging.door import Above, StepCount, at_the_door
 from wane.foraging.leaving import find_stays
+from wane.foraging.moments import as_seconds
 from wane.foraging.recording import Recording, describe_visits
-from wane.foraging.sources import Source, Where, as_numbers, as_seconds, counted, pick, read_table, shown
+from wane.foraging.sources import Source, Where, as_numbers, counted, pick, read_table, shown, to_floats
 from wane.limits import require_memory
+from wane.settings import Range
 from wane.types import ArrayLike, Real
 
 Samples = Float[np.ndarray, " samples"]
 Steps = Int[np.ndarray, " steps"]
+Tolerance = Annotated[float, Range(0, 10, "a number of steps", above=True)]
 
 
 class Circle(NamedTuple):
@@ -42,6 +46,14 @@ Regions = Mapping[Any, Region] | Callable[[Any, Any], Any]
 """A region for each patch, or a function of x and y that returns labels, None where there is no patch."""
 
 
+class Track(NamedTuple):
+    """The times of a track as they are written and as numbers, and a function that names a sample in messages."""
+
+    time: pd.Series
+    seconds: Samples
+    where: Where
+
+
 class Clock(NamedTuple):
     """Regular times, and the sample from which each is read."""
 
@@ -53,6 +65,7 @@ class Clock(NamedTuple):
     """The largest distance of a time from its sample, in steps, without drop-outs."""
 
 
+@at_the_door
 def from_track(
     times: Source,
     x: ArrayLike | str,
@@ -61,19 +74,20 @@ def from_track(
     patches: Regions,
     rewards: Source | None = None,
     time: str = "time",
-    step: Real | None = None,
-    tolerance: float = 0.75,
-    fill: int = 5,
-    shortest: int = 0,
+    step: Above | None = None,
+    tolerance: Tolerance = 0.75,
+    fill: StepCount = 5,
+    shortest: StepCount = 0,
     subject: Any = 1,
     session: Any = 1,
+    day_first: bool | None = None,
     separator: str = ",",
 ) -> Recording:
     """Makes a recording from the positions of one animal in one session.
 
     - `times`, `x`, `y`: arrays of equal length. `times` may instead be a table, a pynapple `TsdFrame` or the path of a
-      CSV file; then `x`, `y` and `time` are the names of its columns. Dates with times are counted in seconds. Missing
-      positions are drop-outs.
+      CSV file; then `x`, `y` and `time` are the names of its columns. Dates with times, and clock times of one day, are
+      counted in seconds. Missing positions are drop-outs.
     - `patches`: a `Circle` or the corners of a polygon for each patch, or a function of the arrays x and y that returns
       labels, None where there is no patch.
     - `rewards`: times of rewards, or a table with a column time and, if amounts differ, a column amount. Times are
@@ -82,13 +96,14 @@ def from_track(
     - `tolerance`: how far a sample may be from the time that is read from it, in steps.
     - `fill`: drop-outs of up to this number of steps are filled in; longer ones cut the session.
     - `shortest`: absences from a patch, and then stays, of fewer steps than this are taken as errors of the tracking.
+    - `day_first`: whether the day comes first in dates such as 02/03/2026, where the dates do not tell it themselves.
 
     Raises ValueError for wrong entries; the message names the sample and the cure.
     """
     for name, given in (("subject", subject), ("session", session)):
         if given is None or given != given:  # NaN is the only value that differs from itself.
             raise ValueError(f"{name} is {given}: give it a name or a number, which every row of the tables gets")
-    track, seconds, where = _read_samples(times, x, y, time, separator)
+    track, seconds, where = _read_samples(times, x, y, time, separator, day_first)
     place = _read_positions(track, where)
     clock = _make_clock(seconds, np.isfinite(place[0]) & np.isfinite(place[1]), step, tolerance)
     length = clock.time[1] - clock.time[0] if step is None else float(step)
@@ -97,7 +112,8 @@ def from_track(
     site, merged = _smooth(site, shortest, kept)
     # The session is cut where kept steps begin again; without the first position the first part begins later.
     part = np.cumsum(np.diff(kept, prepend=False) & kept) - 1
-    paid = _read_rewards(rewards, track["time"], seconds, clock.time[-1] + length, separator)
+    read = Track(track["time"], seconds, where)
+    paid = _read_rewards(rewards, read, clock.time[-1] + length, separator, day_first)
     notes = [*_clock_notes(seconds, clock, float(length), tolerance), *notes, *merged]
     visited = set(np.unique(site[kept]))
     notes += [f"The animal was never in patch {label!r}." for i, label in enumerate(labels) if i not in visited]
@@ -107,7 +123,7 @@ def from_track(
 
 
 def _read_samples(
-    times: Source, x: ArrayLike | str, y: ArrayLike | str, time: str, separator: str
+    times: Source, x: ArrayLike | str, y: ArrayLike | str, time: str, separator: str, day_first: bool | None
 ) -> tuple[pd.DataFrame, Samples, Where]:
     """The track with columns time, x and y, its times as numbers, and a function that names a sample in messages.
 
@@ -127,7 +143,7 @@ def _read_samples(
     if len(table) < 2:
         count = counted(len(table), "sample")
         raise ValueError(f"the track has {count}, and two at least are needed: is the table the right one?")
-    seconds = as_seconds(table["time"], where)
+    seconds = as_seconds(table["time"], where, day_first, [np.arange(len(table))])
     for i in np.flatnonzero(np.diff(seconds) <= 0)[:1]:
         what = "the same time as" if seconds[i] == seconds[i + 1] else "a later time than"
         raise ValueError(
@@ -139,7 +155,7 @@ def _read_samples(
 
 def _read_positions(table: pd.DataFrame, where: Where) -> Float[np.ndarray, "2 samples"]:
     """x and y of every sample, NaN where they are missing. Raises ValueError for other entries that are not numbers."""
-    place = np.stack([pd.to_numeric(table[name], errors="coerce").to_numpy(float) for name in ("x", "y")])
+    place = np.stack([to_floats(table[name]) for name in ("x", "y")])
     for name, column in zip(("x", "y"), place, strict=True):
         strange = ~np.isfinite(column) & ~table[name].isna().to_numpy()
         if strange.any():
@@ -153,10 +169,6 @@ def _read_positions(table: pd.DataFrame, where: Where) -> Float[np.ndarray, "2 s
 def _make_clock(seconds: Samples, seen: Bool[np.ndarray, " samples"], step: Real | None, tolerance: float) -> Clock:
     """Regular times from the first sample to the last, each with the nearest sample that has a position."""
     length = float(np.median(np.diff(seconds)) if step is None else step)
-    if not (np.isfinite(length) and length > 0):
-        raise ValueError(f"step must be a number above 0, the length of a step, got {step}")
-    if not 0 < tolerance <= 10:
-        raise ValueError(f"tolerance is in steps, above 0 and at most 10, got {tolerance}")
     count = int(np.floor((seconds[-1] - seconds[0]) / length + 0.5)) + 1
     require_memory("the track on a regular clock", (count, "steps"), copies=8, cure="take a longer step")
     time = seconds[0] + length * np.arange(count)
@@ -207,10 +219,10 @@ def _label(place: Float[np.ndarray, "2 samples"], patches: Regions, where: Where
 def _contains(label: Any, region: Region, x: Samples, y: Samples) -> Bool[np.ndarray, " samples"]:
     """Whether each position lies in a region. A missing position lies in no region."""
     if isinstance(region, Circle):
-        if not (np.isfinite(region).all() and region.radius > 0):
+        if not (np.isfinite(_floats(region)).all() and region.radius > 0):
             raise ValueError(f"patch {label!r} is {region}: give finite numbers, and a radius above 0")
         return (x - region.x) ** 2 + (y - region.y) ** 2 <= region.radius**2
-    corners = np.asarray(region, float)
+    corners = _floats(region)
     if corners.ndim != 2 or corners.shape[1] != 2 or len(corners) < 3 or not np.isfinite(corners).all():
         raise ValueError(f"patch {label!r}: give Circle(x, y, radius), or three or more corners (x, y) of a polygon")
     inside = np.zeros(len(x), bool)
@@ -219,6 +231,14 @@ def _contains(label: Any, region: Region, x: Samples, y: Samples) -> Bool[np.nda
         if y0 != y1:
             inside ^= ((y0 > y) != (y1 > y)) & (x < x0 + (x1 - x0) * (y - y0) / (y1 - y0))
     return inside
+
+
+def _floats(region: Any) -> np.ndarray:
+    """A region as numbers, NaN if it holds anything else."""
+    try:
+        return np.asarray(region, float)
+    except (TypeError, ValueError):
+        return np.full((), np.nan)
 
 
 def _fill_in(site: Steps, clock: Clock, fill: int) -> tuple[Steps, Bool[np.ndarray, " steps"], list[str]]:
@@ -278,7 +298,7 @@ def _clock_notes(seconds: Samples, clock: Clock, length: float, tolerance: float
 
 
 def _read_rewards(
-    rewards: Source | None, samples: pd.Series, seconds: Samples, end: float, separator: str
+    rewards: Source | None, track: Track, end: float, separator: str, day_first: bool | None
 ) -> pd.DataFrame:
     """Times and amounts of rewards, in order. Raises ValueError for one outside of the track."""
     if rewards is None:
@@ -292,10 +312,11 @@ def _read_rewards(
         time = as_numbers(table["time"], where, "the time of a reward, a finite number")
     else:
         # Dates count from the first sample, so they are read together with the samples.
-        both = pd.concat([samples, table["time"]], ignore_index=True).rename("time")
-        read = as_seconds(both, lambda i: where(i - len(samples)))
-        time = read[len(samples) :] - read[0] + seconds[0]
-    start, outside = seconds[0], (time < seconds[0]) | (time > end)
+        both, count = pd.concat([track.time, table["time"]], ignore_index=True).rename("time"), len(track.time)
+        read = as_seconds(both, lambda i: track.where(i) if i < count else where(i - count), day_first)
+        time = read[count:] - read[0] + track.seconds[0]
+    start = track.seconds[0]
+    outside = (time < start) | (time > end)
     if outside.any():
         i = int(outside.argmax())
         raise ValueError(

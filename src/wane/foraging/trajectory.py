@@ -17,7 +17,7 @@ several animals or seeds share episode numbers, `by` names the columns that tell
     [False, False, True]
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -25,6 +25,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float, Int
 
+from wane.foraging.sources import Where, whole_number
 from wane.types import AnyArray, Scalar
 from wane.worlds.world import World
 
@@ -39,8 +40,6 @@ Columns = str | Sequence[str]
 """The name of a column, or several."""
 Values = AnyArray | Scalar | str | Sequence
 """Anything that NumPy can turn into an array: an array, one value, a list, a list of lists."""
-Where = Callable[[int], str]
-"""Names the i-th row in an error message."""
 
 
 def read_csv(
@@ -55,7 +54,10 @@ def read_csv(
     path, renamed = Path(path), dict(columns or {})
     for name in renamed:
         if name not in COLUMNS:
-            raise ValueError(f"columns names {name!r}: its keys are the needed columns, {', '.join(COLUMNS)}")
+            raise ValueError(
+                f"columns has the key {name!r}, which is no needed column: its keys may be {', '.join(COLUMNS)}, and "
+                "its values the names of these columns in the file"
+            )
     how: dict[str, Any] = dict(sep=separator, skipinitialspace=True, encoding="utf-8-sig")
     table = _read_text(path, how)
     for name, given in renamed.items():
@@ -94,7 +96,10 @@ def check_table(table: pd.DataFrame, *, by: Columns = ()) -> pd.DataFrame:
     TypeError if the table is not a DataFrame.
     """
     if not isinstance(table, pd.DataFrame):
-        raise TypeError(f"a trajectory table is a pandas DataFrame, got {type(table).__name__}")
+        raise TypeError(
+            f"a {type(table).__name__} is not a trajectory table: give a pandas DataFrame with a row for each step, "
+            "recording.steps of a recording, or what read_csv returns"
+        )
     return _checked(table, group_columns(by), lambda i: f"row {table.index[i]}")
 
 
@@ -117,7 +122,10 @@ def table_from_rollout(
             "included, and rewards (episodes, steps)"
         )
     if places.dtype.kind not in "iu" or np.any((places < 0) | (places >= world.n_states)):
-        raise ValueError(f"cells must be state numbers from 0 to {world.n_states - 1}, the agent's place at each step")
+        raise ValueError(
+            f"cells holds {places.min()} to {places.max()} of type {places.dtype}: give whole numbers from 0 to "
+            f"{world.n_states - 1}, the state of the agent at each step"
+        )
     on_arrival = world.timing == "arrival"
     table = pd.DataFrame(
         {
@@ -132,6 +140,10 @@ def table_from_rollout(
             raise ValueError(f"column {name!r}: give one value, or one for each of the {n} episodes, under a new name")
         table[name] = np.repeat(np.broadcast_to(np.asarray(value), (n,)), steps)
     if lengths is not None:
+        if np.shape(lengths) not in ((), (n,)):
+            raise ValueError(
+                f"lengths has the shape {np.shape(lengths)}: give one, or one for each of the {n} episodes"
+            )
         table = table[(np.arange(steps) < np.broadcast_to(np.asarray(lengths), (n,))[:, None]).ravel()]
     return check_table(table)
 
@@ -242,7 +254,7 @@ def _labels(values: pd.Series, where: Where, nowhere: bool = False) -> pd.Series
     codes, found = pd.factorize(values if values.dtype.kind in "iu" else values.astype(object))
     blank = {"", NOWHERE, str(NOWHERE)} if nowhere else {""}
     known = [label for label in found if label not in blank]
-    whole = [_whole(label) for label in known]
+    whole = [whole_number(label) for label in known]
     numbers = all(number is not None for number in whole)
     for label, number in zip(known, whole, strict=True):
         if number is None and not isinstance(label, str):
@@ -252,11 +264,3 @@ def _labels(values: pd.Series, where: Where, nowhere: bool = False) -> pd.Series
     # Each label is converted once and then repeated, which is much faster than converting all rows.
     labels = pd.array([*(kept.get(label) for label in found), None], dtype=cast(Any, "Int64" if numbers else "string"))
     return pd.Series(labels.take(np.where(codes < 0, len(found), codes)), values.index)
-
-
-def _whole(label: Any) -> int | None:
-    """The label as a whole number if it is one, else None. Text counts only in its plain form: "07" is a name."""
-    if isinstance(label, str):
-        digits = label.removeprefix("-")
-        return int(label) if digits.isascii() and digits.isdigit() and str(int(label)) == label else None
-    return int(label) if isinstance(label, int | float | np.number) and float(label).is_integer() else None

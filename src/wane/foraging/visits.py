@@ -23,7 +23,8 @@ import pandas as pd
 from jaxtyping import Bool, Float
 
 from wane.depletion import Depletion
-from wane.foraging.sources import Source, Where, as_numbers, pick, read_table, require_labels, shown
+from wane.foraging.door import at_the_door
+from wane.foraging.sources import Source, Where, as_known, as_numbers, pick, read_table, require_labels, shown
 from wane.foraging.task import Task
 
 Patches = Literal["fresh", "session"] | Depletion
@@ -66,6 +67,11 @@ class PatchVisits:
     def where(self, rows: Bool[np.ndarray, " visits"] | pd.Series) -> "PatchVisits":
         """Returns some of the visits: `data.where(data.table["subject"] == 3)`."""
         chosen = np.asarray(rows, bool)
+        if chosen.shape != (len(self.table),):
+            raise ValueError(
+                f"rows has the shape {chosen.shape}: give True or False for each of the {len(self.table)} visits, "
+                'data.table["subject"] == …'
+            )
         return replace(self, table=self.table[chosen].reset_index(drop=True), rewards=self.rewards[chosen])
 
     def by_subject(self) -> Iterator[tuple[Any, "PatchVisits"]]:
@@ -74,6 +80,7 @@ class PatchVisits:
             yield subject, self.where(self.table["subject"] == subject)
 
 
+@at_the_door
 def from_stays(
     source: Source,
     task: Task,
@@ -105,7 +112,7 @@ def from_stays(
 
     Raises ValueError for wrong entries; the message names the line of the file, or the row, and the cure.
     """
-    table, where = read_table(source, separator)
+    table, where = read_table(source, separator, labels=[subject, session, environment, kind, patch])
     names = dict(subject=subject, session=session, environment=environment, kind=kind, patch=patch)
     table = pick(table, names | dict(harvests=harvests, censored=censored, limit=limit), "the table of visits")
     if table.empty:
@@ -113,8 +120,9 @@ def from_stays(
     table = _fill_columns(table, task, names)
     for name in ("subject", "session", *["patch"] * (patch is not None)):
         require_labels(table[name], where)
-    require_labels(table["kind"], where, task.kinds, "name it in the task's rewards, or correct the table")
-    require_labels(table["environment"], where, task.environments, "name it in the task's travel, or correct the table")
+    for name, labels, part in (("kind", task.kinds, "rewards"), ("environment", task.environments, "travel")):
+        table[name] = as_known(table[name], labels)
+        require_labels(table[name], where, labels, f"name it in the task's {part}, or correct the table")
     table["harvests"] = _counts(table["harvests"], where)
     table["censored"] = _truths(table["censored"], where)
     if limit is not None:
@@ -133,7 +141,10 @@ def _fill_columns(table: pd.DataFrame, task: Task, names: dict[str, str | None])
     for name, labels in (("kind", task.kinds), ("environment", task.environments)):
         if names[name] is None:
             if len(labels) > 1:
-                raise ValueError(f'the task has {len(labels)} of {name}: name the column that tells which, {name}="…"')
+                raise ValueError(
+                    f"the task has more than one {name}, {', '.join(map(repr, labels))}, and {name}=None does not tell "
+                    f'which of them a visit belongs to: name the column that tells it, {name}="…"'
+                )
             table[name] = labels[0]
     for name in ("subject", "session"):
         if names[name] is None:
@@ -179,6 +190,7 @@ def _check_subjects(given: pd.Series, wanted: Sequence[Any] | None) -> None:
     """Raises ValueError if an animal that was asked for has no visits, or if another one is in the table."""
     if wanted is None:
         return
+    wanted = [wanted] if isinstance(wanted, str) else wanted
     found = given.unique().tolist()
     for name in wanted:
         if name not in found:
@@ -198,13 +210,13 @@ def _rewards(table: pd.DataFrame, task: Task, patches: Patches) -> RewardTable:
     kind = pd.Categorical(table["kind"], categories=task.kinds).codes
     length = max(task.longest, int(table["harvests"].max())) + 1
     curve = np.pad(task.curve, ((0, 0), (0, length - task.longest)))
-    if isinstance(patches, str):
-        if patches not in ("fresh", "session"):
-            raise ValueError(
-                f'patches is "fresh", "session" or a Depletion such as wane.EligibilityTrace, got {patches!r}'
-            )
-        if patches == "fresh":
-            return curve[kind]
+    if not isinstance(patches, Depletion) and patches not in ("fresh", "session"):
+        raise ValueError(
+            f'patches is {patches!r}: give "fresh" if every visit finds a full patch, "session" if patches stay as '
+            "they were left, or a Depletion such as wane.EligibilityTrace if they grow back"
+        )
+    if isinstance(patches, str) and patches == "fresh":
+        return curve[kind]
     if "patch" not in table:
         raise ValueError('patches that are not fresh must be told apart: name their column, patch="…"')
     owner = table.groupby(["subject", "session", "patch"], sort=False)

@@ -51,9 +51,11 @@ def forage(
     from rich.table import Table
 
     from wane import foraging
-    from wane.foraging.first_look import write_first_look
+    from wane.foraging.first_look import require_writable, write_first_look
     from wane.foraging.named import named_model
 
+    folder = out / "forage" / Path(file).stem
+    require_writable(folder)
     models = [named_model(name) for name in model]
     if file == "rats":
         data = foraging.rats()
@@ -62,13 +64,13 @@ def forage(
             raise UsageError(
                 "name what patches pay and how far apart they are, for example --first low=60 --travel rich=10"
             )
-        task = foraging.Task.linear(_numbers(first, "--first"), drop, _numbers(travel, "--travel"), harvest=harvest)
+        pays, away = _numbers(first, "--first"), _numbers(travel, "--travel")
         names: dict[str, Any] = dict(subject=subject, kind=kind, environment=environment, harvests=harvests)
         try:
+            task = foraging.Task.linear(pays, drop, away, harvest=harvest)
             data = foraging.from_stays(file, task, patches="fresh", separator=separator, **names)
         except ValueError as error:
             raise ValueError(_as_options(str(error))) from error
-    folder = out / "forage" / Path(file).stem
     compared = write_first_look(data, models, folder, starts=starts, source=file)
     table = Table("model", "parameters", "log-likelihood", "AIC", "above the best", title=repr(data))
     for row in compared.table.itertuples():
