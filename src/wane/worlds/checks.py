@@ -86,7 +86,9 @@ def _start_probabilities(map: Map, start: Any) -> Float[np.ndarray, " states"]:
                 f"start probabilities must not be negative and must sum to 1, these sum to {probabilities.sum():.4g}"
             )
         return probabilities
-    return np.eye(map.n_states)[find_state(map, start, "start")]
+    probabilities = np.zeros(map.n_states)
+    probabilities[find_state(map, start, "start")] = 1.0
+    return probabilities
 
 
 def check_n_actions(n_actions: Any) -> int:
