@@ -34,6 +34,7 @@ from wane.exact.methods import Method
 from wane.exact.representations import (
     Representation,
     build,
+    check_depletion,
     check_parameters,
     check_sum_over_sites,
     set_own_sites,
@@ -253,6 +254,7 @@ def equivalent_rewards(rewards: Numbers, depletion: Diminishing, self_occupancy:
     ValueError if a d is not finite or below 1.
     """
     xp = namespace(self_occupancy)
+    check_depletion(depletion)
     d = xp.asarray(self_occupancy)
     d = require(
         d,
