@@ -4,6 +4,7 @@ import re
 import tracemalloc
 from pathlib import Path
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -12,8 +13,13 @@ from scipy import sparse
 import wane
 from chains import CHAINS
 from wane import limits
+from wane.agents import Trained, learned_operator, q_learning, sac
+from wane.agents.common.driving import drive
+from wane.agents.common.policy import Policy
 from wane.exact import DenseLU, SparseLU, bounds, occupancy, renewal_representation
+from wane.runs.evaluation import evaluate
 from wane.worlds import make
+from wane.worlds.control import Task
 from wane.worlds.grid import Map
 
 
@@ -40,6 +46,12 @@ def uniform(n):
     return jnp.full((n, n), 1 / n)
 
 
+def agent_in(world):
+    config = q_learning.Config(episodes=1)
+    return Trained("q_learning", world, config, q_learning.init(KEY, world, config))
+
+
+KEY = jax.random.key(0)
 HALF = wane.Geometric(0.5)
 ALL = np.arange(3000)
 ZEROS = np.broadcast_to(np.float64(0), (3000, 3000))
@@ -77,6 +89,17 @@ CASES = {
         lambda: wane.optimum(two_ways(2), [1.0], wane.Hyperbolic(1.0), discount=1.0, sites=[0], horizon=9_000_000),
         "needs about .* a shorter `horizon`",
     ),
+    "episodes": (lambda: evaluate(agent_in(make("toy", horizon=10**9))), "100 episodes × 1000000000 steps.* shorter"),
+    "an episode": (lambda: agent_in(make("toy", horizon=10**7)).play(KEY), "playing needs .* a shorter horizon"),
+    "a task": (lambda: drive(KEY, Task("Pendulum-v1", 10**9), Policy(max), 1, 0.9), "playing needs .* shorter horizon"),
+    "networks": (
+        lambda: sac.init(KEY, Task("Pendulum-v1"), sac.Config(hidden=(10**6, 10**6), memory=9, batch=1)),
+        "a layer of a network needs .* 1000000 outputs .* make the layers smaller",
+    ),
+    "a learned operator": (
+        lambda: learned_operator.init(KEY, make("toy"), learned_operator.Config(width=10_000)),
+        "10000 inputs × 10000 outputs .* make the layers smaller",
+    ),
     "dense LU": (
         lambda: wane.representation(ring(3000), HALF, discount=0.9, sites=[0], method="dense"),
         "dense LU needs .* pass a sparse kernel",
@@ -111,6 +134,15 @@ def test_too_large(name, monkeypatch):
     assert re.search(
         r"needs about .* GiB of memory \(.* bytes?.*\), and the limit is 0.05 GiB: .*WANE_MEMORY_GIB", str(caught.value)
     )
+
+
+def test_a_hundred_thousand_cells():
+    """A world with a start takes no more memory than a few tables of its cells."""
+    tracemalloc.start()
+    world = make("corridor", length=100_000)
+    assert tracemalloc.get_traced_memory()[1] < 100e6
+    tracemalloc.stop()
+    assert world.start.sum() == world.start[50_000] == 1
 
 
 def test_a_hundred_thousand_sites():

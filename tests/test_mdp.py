@@ -4,6 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy import sparse
+from scipy.sparse.linalg import aslinearoperator
 
 import wane
 from wane.mdp import check_discount, check_kernel, check_sites
@@ -111,6 +112,22 @@ def test_other_bad_kernels():
         check_kernel(np.ones(3))
 
 
+@pytest.mark.usefixtures("unchecked_types")
+@pytest.mark.parametrize(
+    ("kernel", "error", "message"),
+    [
+        (aslinearoperator(np.eye(2)), TypeError, "LinearOperator only multiplies vectors.*pass the matrix itself"),
+        (lambda x: x, TypeError, "a square array or a sparse matrix, got the type function"),
+        (None, TypeError, "got the type NoneType"),
+        (wane.worlds.make("toy"), TypeError, r"got the type World: pass its mdp.under\(policy\)"),
+        ([[1], [0, 1]], ValueError, "the rows of a kernel must have the same length"),
+    ],
+)
+def test_what_is_no_kernel(kernel, error, message):
+    with pytest.raises(error, match=message):
+        check_kernel(kernel)
+
+
 @pytest.mark.parametrize(
     ("transitions", "error", "message"),
     [
@@ -127,8 +144,11 @@ def test_other_bad_kernels():
             ValueError,
             r"action 1 has shape \(3, 3\), action 0 \(2, 2\)",
         ),
-        ([np.eye(2)], TypeError, "transitions are a dense"),
+        ([np.eye(2)], TypeError, r"transitions are a dense .* got the type list: pass np.array\(…\) of it"),
         ([], TypeError, "transitions are a dense"),
+        (lambda state, action: state, TypeError, "transitions are a dense .* got the type function"),
+        (sparse.eye_array(2, format="csr"), TypeError, "a list with one sparse .* got the type csr_array"),
+        (wane.worlds.make("toy"), TypeError, "got the type World, which has an MDP: pass its mdp"),
     ],
 )
 def test_bad_transitions(transitions, error, message):

@@ -143,13 +143,29 @@ def check_kernel(kernel: KernelLike) -> Kernel:
         return _require_rows(kernel, "kernel")
     if isinstance(kernel, MDP):
         raise TypeError("an MDP becomes a kernel under a policy: pass mdp.under(policy)")
-    tidy: Any = kernel if sparse.issparse(kernel) else np.asarray(kernel)
+    tidy: Any = kernel if sparse.issparse(kernel) else _as_array(kernel)
     if tidy.dtype.kind not in "fiub":
         raise TypeError(f"a kernel holds real numbers, but this one has dtype {tidy.dtype}")
     _check_square(tidy.shape)
     if sparse.issparse(kernel):
         return _check_rows(_canonical(tidy), tolerance=_tolerance(tidy.dtype))
     return _check_rows(np.ascontiguousarray(tidy, dtype=np.float64), tolerance=_tolerance(tidy.dtype))
+
+
+def _as_array(kernel: Any) -> np.ndarray:
+    """Return a dense kernel as an array. Raises a TypeError for what is none, a ValueError for rows that differ."""
+    if hasattr(kernel, "matvec"):
+        raise TypeError(
+            f"a {type(kernel).__name__} only multiplies vectors, so the rows of this kernel cannot be seen: pass the "
+            "matrix itself, dense or sparse, or make a dense one, operator @ np.eye(states)"
+        )
+    if not isinstance(kernel, np.ndarray | list | tuple) and not hasattr(kernel, "__array__"):
+        under = ": pass its mdp.under(policy)" if isinstance(getattr(kernel, "mdp", None), MDP) else ""
+        raise TypeError(f"a kernel is a square array or a sparse matrix, got the type {type(kernel).__name__}{under}")
+    try:
+        return np.asarray(kernel)
+    except ValueError as error:
+        raise ValueError(f"the rows of a kernel must have the same length ({error})") from error
 
 
 def _canonical(matrix: Any) -> sparse.csr_array:
@@ -353,12 +369,15 @@ def _check_action_rows(transitions: np.ndarray) -> Float[np.ndarray, "states act
     return checked
 
 
-def _check_sparse_actions(matrices: Iterable[Any]) -> list[sparse.csr_array]:
-    matrices = list(matrices)
+def _check_sparse_actions(given: Any) -> list[sparse.csr_array]:
+    matrices = list(given) if isinstance(given, Iterable) and not sparse.issparse(given) else []
     if not matrices or not all(sparse.issparse(p) for p in matrices):
+        own = ", which has an MDP: pass its mdp" if isinstance(getattr(given, "mdp", None), MDP) else ""
+        wrapped = ": pass np.array(…) of it" if isinstance(given, list | tuple) and matrices else ""
         raise TypeError(
             "transitions are a dense (states, actions, states) array, a list with one sparse (states, states) matrix "
-            "for each action, an integer table (states, actions) of next states, or a Gymnasium environment with `P`"
+            "for each action, an integer table (states, actions) of next states, or a Gymnasium environment with `P`; "
+            f"got the type {type(given).__name__}{own}{wrapped}"
         )
     checked = [_canonical(p) for p in matrices]
     for a, p in enumerate(checked):

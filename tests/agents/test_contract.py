@@ -1,21 +1,26 @@
 """Every agent obeys the contract of `wane.agents.common.contract`, and can be saved, loaded and played."""
 
 import dataclasses
+import sys
 
+import gymnasium
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import wane
+from adversary.hostile import nothing_new
 from wane.agents import Trained, forward_backward, load
 from wane.agents.common.contract import PLANNERS, missing_names
 from wane.agents.common.rollout import play
 from wane.agents.common.views import Sight
 from wane.agents.trained import AGENTS, agent_module
 from wane.files import DamagedFile, read_json, save_arrays, write_json
+from wane.runs.evaluation import evaluate
 from wane.worlds import make
 from wane.worlds.control import Task
+from wane.worlds.describe import describe
 
 KEY = jax.random.key(0)
 ROOMS = make("four-rooms-7", horizon=12)
@@ -57,16 +62,12 @@ def config_of(name):
 
 def trained(name, config=None):
     config, world = config or config_of(name), WORLDS.get(name, ROOMS)
-    return agent_with(agent_module(name).train(KEY, world, config)[0], name, world, config)
+    return Trained(name, world, config, agent_module(name).train(KEY, world, config)[0])
 
 
 def untrained(name):
     config, world = config_of(name), WORLDS.get(name, ROOMS)
-    return agent_with(agent_module(name).init(KEY, world, config), name, world, config)
-
-
-def agent_with(state, name, world, config):
-    return Trained(name, world, config, getattr(state, "params", state))
+    return Trained(name, world, config, agent_module(name).init(KEY, world, config))
 
 
 @pytest.mark.parametrize("name", AGENTS)
@@ -131,6 +132,71 @@ def test_another_world(tmp_path):
     agent = load(trained("q_lambda").save(tmp_path / "agent"))
     slippery = dataclasses.replace(ROOMS, slip=0.5, horizon=30)
     assert agent.play(KEY, slippery)[1].cells.shape == (31,)
+    assert evaluate(agent, slippery, episodes=2).lengths.tolist() == [30, 30]
+
+
+@pytest.mark.parametrize(
+    ("name", "other", "message"),
+    [
+        ("q_lambda", make("four-rooms"), "20 states, 5 actions and 3 sites, .* 68 states, 5 actions and 3 sites"),
+        ("planner", make("toy"), "20 states, 5 actions and 3 sites, .* 3 states, 5 actions and 2 sites"),
+        ("q_learning", dataclasses.replace(ROOMS, n_actions=4, policies=()), "5 actions .* 4 actions"),
+        ("a2c", dataclasses.replace(ROOMS, observation="cell"), r"observations of shape \[20\], .* of shape \[2\]"),
+        ("q_lambda", Task("Pendulum-v1"), "a world with 20 states.* a task with observations of 3 numbers"),
+        ("sac", ROOMS, "observations of 3 numbers and actions of 1, .* a world with 20 states"),
+        ("sac", Task("MountainCarContinuous-v0"), "observations of 3 numbers .* observations of 2 numbers and actions"),
+    ],
+)
+def test_a_world_of_other_sizes(name, other, message):
+    with pytest.raises(ValueError, match=f"this {name} agent was trained in .*{message}.*: choose a world of the same"):
+        evaluate(untrained(name), other, episodes=1)
+
+
+def test_what_does_not_fit_is_not_saved(tmp_path):
+    """A state with its measurements, another agent's state, an array; a batch of agents, and another world's table."""
+    agent = trained("q_lambda")
+    for wrong in ((agent.params, None), untrained("q_learning").params, agent.params.phi):
+        with pytest.raises(TypeError, match=r"q_lambda learns a .*q_lambda.State, got a .*: pass the state"):
+            dataclasses.replace(agent, params=wrong)
+    many = jax.tree_util.tree_map(lambda leaf: jnp.stack([leaf, leaf]), agent.params)
+    for wrong in (dataclasses.replace(agent, params=many), dataclasses.replace(agent, world=make("toy"))):
+        with pytest.raises(
+            ValueError, match="does not fit its world and Config: 'phi' has shape .* Save one agent at a"
+        ):
+            wrong.save(tmp_path / "agent")
+        assert not (tmp_path / "agent").exists()
+
+
+EVIL = """
+import gymnasium
+
+gymnasium.register("Swim-v0", lambda **options: gymnasium.make("Pendulum-v1", **options), max_episode_steps=12)
+"""
+
+
+def test_code_of_others_runs_only_if_it_is_trusted(tmp_path, monkeypatch):
+    """A saved task may have a module's name in front, or be registered by a package that an import would bring."""
+    (tmp_path / "evilmod.py").write_text(EVIL)
+    monkeypatch.syspath_prepend(tmp_path)
+    agent, config = untrained("sac"), tmp_path / "agent" / "config.json"
+    folder = agent.save(tmp_path / "agent")
+    for name, message in {
+        "evilmod:Swim-v0": "'evilmod:Swim-v0' is not the plain name of a task",
+        "evilmod.Swim-v0": "is not the plain name",
+        "../evilmod": "is not the plain name",
+        "Swim-v0": "comes neither with wane nor with Gymnasium.*trust=",
+        "GymV21Environment-v0": "comes neither with wane nor with Gymnasium",
+    }.items():
+        change(config, world=describe(agent.world) | {"task": name})
+        with nothing_new(), pytest.raises(DamagedFile, match=message):
+            load(folder)
+    change(config, world=describe(agent.world) | {"task": "Swim-v0"})
+    monkeypatch.setattr(gymnasium.envs.registration, "registry", dict(gymnasium.registry))
+    again = load(folder, trust=["evilmod:Swim-v0"])
+    assert again.world.name == "evilmod:Swim-v0"
+    assert read_json(again.save(tmp_path / "again") / "config.json")["world"]["task"] == "Swim-v0"
+    assert again.play(KEY)[1].actions.shape == (12, 1)
+    del sys.modules["evilmod"]
 
 
 def change(path, **changes):
@@ -172,8 +238,7 @@ def flip(path):
 
 def test_another_world_s_table_does_not_fit(tmp_path):
     folder = trained("q_lambda").save(tmp_path / "agent")
-    other = Trained("q_lambda", make("toy"), config_of("q_lambda"), trained("q_lambda").params)
-    other.save(folder)
+    change(folder / "config.json", world=describe(make("toy")))
     with pytest.raises(DamagedFile, match=r"'phi' is float64\[.*\] where float64\[3, 5, 2\]"):
         load(folder)
 

@@ -205,7 +205,9 @@ def test_single_precision_and_tracing_do_not_hide_a_bad_solve():
             ValueError,
             r"shape \(2,\) for 5 sites",
         ),
-        (lambda: wane.representation(KERNEL, 0.5, discount=0.9), TypeError, "0.5 is not a Depletion"),
+        (lambda: wane.representation(KERNEL, 0.5, discount=0.9), TypeError, r"did you mean wane.Geometric\(0.5\)\?"),
+        (lambda: wane.equivalent_rewards(np.ones(5), 0.5, np.ones(5)), TypeError, "0.5 is not a Depletion"),
+        (lambda: wane.exact.renewal_representation(KERNEL, 0.5, discount=0.9), TypeError, "0.5 is not a Depletion"),
         (
             lambda: wane.successor_representation(KERNEL, discount=0.9).values([1.0]),
             ValueError,

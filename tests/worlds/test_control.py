@@ -188,7 +188,9 @@ def test_descriptions_come_back():
         (lambda: Task("NoSuchTask-v0").steps, "there is no task 'NoSuchTask-v0'"),
         (lambda: Task("CartPole-v1").steps, "the actions of CartPole-v1 are Discrete"),
         (lambda: Task("Pendulum-v1", told=True), "Pendulum-v1 has no sites"),
-        (lambda: Task("Pendulum-v1", horizon=0), "an episode has at least one step"),
+        (lambda: Task("Pendulum-v1", horizon=0), "horizon is a whole number of steps"),
+        (lambda: Task("Pendulum-v1", horizon=10**400), "horizon is a whole number of steps"),
+        (lambda: Task("nowhere:Swim-v0").steps, "there is no task 'nowhere:Swim-v0': No module named 'nowhere'"),
         (lambda: Task("InvertedPendulum-v5").pictures(np.zeros((1, 4))), "cannot be drawn from here"),
     ],
 )

@@ -41,6 +41,8 @@ def test_by_hand():
     env = Depleting(Payer(), wane.Geometric(0.5))
     assert rewards_of(env, [3, 3, 4, 3, 0, 4]) == [1, 0.5, 1, 0.25, 0, 0.5]
     assert rewards_of(env, [3]) == [1], "a new episode starts afresh"
+    kept = Depleting(Payer(), wane.Geometric(0.5), reset_memory=False)
+    assert [rewards_of(kept, [3, 3]), rewards_of(kept, [3, 4])] == [[1, 0.5], [0.25, 1]]
     parity = Depleting(Payer(), wane.Geometric(0.5), site=lambda seen, action, info: seen % 2)
     assert rewards_of(parity, [1, 3, 2, 5]) == [1, 0.5, 1, 0.25]
     never = Depleting(Payer(), wane.Geometric(0.0), site=lambda seen, action, info: None)
@@ -153,6 +155,8 @@ def test_it_says_what_is_wrong(unchecked_types):
         Depleting(Payer(), wane.Geometric(0.5), rewards="negative")
     with pytest.raises(ValueError, match='remaining is None, "dict" or "flat", got True'):
         Depleting(Payer(), wane.Geometric(0.5), remaining=True)
+    with pytest.raises(TypeError, match="reset_memory is True .* or False, got 'never'"):
+        Depleting(Payer(), wane.Geometric(0.5), reset_memory="never")
     with pytest.raises(ValueError, match="only be shown for known sites: list them with sites="):
         Depleting(Payer(), wane.Geometric(0.5), site=lambda seen, action, info: seen, remaining="dict")
     with pytest.raises(ValueError, match="the sites must all differ"):
@@ -197,6 +201,7 @@ def same_info(one, other):
     "options",
     [
         dict(depletion=wane.Geometric(0.5)),
+        dict(depletion=wane.EligibilityTrace(0.5, 0.99), remaining="flat", reset_memory=False),
         dict(depletion=wane.TimeElapsed(np.linspace(0.1, 0.9, 10)), rewards="all", remaining="dict"),
         dict(
             depletion=wane.EligibilityTrace(0.5, 0.9),
@@ -206,7 +211,7 @@ def same_info(one, other):
             remaining="flat",
         ),
     ],
-    ids=["plain", "dict", "flat"],
+    ids=["plain", "kept", "dict", "flat"],
 )
 def test_a_vector_pays_what_its_copies_pay(options, mode):
     alone, vector = copies_of(options, mode)
@@ -230,12 +235,14 @@ def test_a_vector_pays_what_its_copies_pay(options, mode):
     assert ended > 10
 
 
-def test_a_vector_that_is_reset_by_hand():
-    _, vector = copies_of(dict(depletion=wane.Geometric(0.5)), AutoresetMode.DISABLED, 2)
+@pytest.mark.parametrize(("reset_memory", "then"), [(True, 1), (False, 0.25)])
+def test_a_vector_that_is_reset_by_hand(reset_memory, then):
+    options = dict(depletion=wane.Geometric(0.5), reset_memory=reset_memory)
+    _, vector = copies_of(options, AutoresetMode.DISABLED, 2)
     vector.reset(seed=0)
     paid = [vector.step([3, 3])[1].tolist() for _ in range(2)]
     vector.reset(options={"reset_mask": np.array([True, False])})
-    assert [*paid, vector.step([3, 3])[1].tolist()] == [[1, 1], [0.5, 0.5], [1, 0.25]]
+    assert [*paid, vector.step([3, 3])[1].tolist()] == [[1, 1], [0.5, 0.5], [then, 0.25]]
 
 
 def of_the_world(seen, action, info):

@@ -8,7 +8,7 @@ from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from PIL import Image, ImageSequence
 
-from wane.worlds import draw
+from wane.worlds import draw, make
 from wane.worlds.catalog import FOUR_ROOMS, four_rooms, grid_6x6
 from wane.worlds.film import MARGIN, _Stage, make_film
 from wane.worlds.grid import MOVES, Map
@@ -205,6 +205,16 @@ def test_nothing_is_cut_off(map):
 def test_errors_name_culprit_and_cure(wrong, message):
     with pytest.raises(ValueError, match=message):
         draw.still(HOOK, **wrong)
+
+
+def test_an_optimum_gives_its_values(unchecked_types):
+    world = make("toy")
+    best = world.optimum()
+    assert draw.to_png(world.draw(values=best)) == draw.to_png(world.draw(values=best.values))
+    with pytest.raises(TypeError, match="actions of an optimum depend on the time and on what the sites remember"):
+        world.draw(policy=best)
+    with pytest.raises(TypeError, match="values has the type World, which holds no numbers: give one number for each"):
+        world.draw(values=world)
 
 
 def test_errors_of_a_representation():

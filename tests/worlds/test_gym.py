@@ -6,7 +6,7 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 
 import wane
-from wane.worlds import World, names
+from wane.worlds import World, make, names
 from wane.worlds.gym import Environment, VectorEnvironment, environment_id
 from wane.worlds.payments import Jitted
 
@@ -223,6 +223,8 @@ def test_seeds_options_and_order():
     for fresh in (Environment("corridor"), VectorEnvironment("corridor", num_envs=1)):
         with pytest.raises(RuntimeError, match="call reset first"):
             fresh.step([0] if isinstance(fresh, VectorEnvironment) else 0)
+    for made in (Environment(make("corridor"), horizon=7), VectorEnvironment(make("corridor"), horizon=7)):
+        assert made.world.horizon == 7, "settings change a world that is given as it is, too"
     env = Environment("corridor")
     assert env.reset(options={"state": "S"})[0] == 4
     with pytest.raises(ValueError, match="start 99 is not a letter"):

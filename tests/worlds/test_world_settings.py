@@ -70,10 +70,16 @@ def test_settings_are_kept_in_one_form():
 
 
 def test_wrong_kinds(unchecked_types):
-    with pytest.raises(TypeError, match="0.5 is not a Depletion"):
-        World(UNEVEN, sites="a", rewards=[1], depletion=0.5)
+    for wrong, meant in ((0.5, r"0\.5"), (jnp.ones(()), r"1\.0"), ([0.5, 1], r"\[0\.5, 1\.0\]"), (wane.Geometric, "…")):
+        with pytest.raises(TypeError, match=rf"is not a Depletion: did you mean wane.Geometric\({meant}\)"):
+            World(UNEVEN, sites="a", rewards=[1], depletion=wrong)
     with pytest.raises(TypeError, match="observation is a name or a function, got 5"):
         World(UNEVEN, sites="a", rewards=[1], observation=5)
+    with pytest.raises(TypeError, match=r"a world has no setting 'horison': did you mean 'horizon'\? It has map"):
+        make("toy", horison=3)
+    for call in (make, lambda name, **settings: dataclasses.replace(make(name), **settings)):
+        with pytest.raises(TypeError, match=r"render_mode belongs to an environment.*gymnasium.make\("):
+            call("toy", render_mode="ansi")
 
 
 def test_an_unknown_action_cannot_go_unnoticed():

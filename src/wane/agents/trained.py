@@ -2,7 +2,8 @@
 
 A saved agent is a folder with two files. `config.json` holds the agent's name, the version, the world and the settings;
 `params.safetensors` holds what was learned, each leaf under its name. Loading reads only numbers and text. It executes
-nothing from the files, and the only module that it imports by a name in them is one of `AGENTS`.
+nothing from the files, and the only module that it imports by a name in them is one of `AGENTS`. A control task of a
+third party, which Gymnasium would import, is refused unless the caller trusts it by name.
 
     >>> from wane.agents import q_lambda
     >>> from wane.worlds import make
@@ -15,7 +16,7 @@ nothing from the files, and the only module that it imports by a name in them is
 """
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -23,11 +24,12 @@ from types import ModuleType
 from typing import Any, get_origin, get_type_hints
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from wane.agents.common.driving import Played, drive
 from wane.agents.common.policy import Policy
-from wane.agents.common.rollout import Episode, play
+from wane.agents.common.rollout import Episode, observed, play
 from wane.depletion import Depletion
 from wane.files import (
     Arrays,
@@ -44,6 +46,7 @@ from wane.names import unknown
 from wane.types import Tree
 from wane.worlds import describe
 from wane.worlds.control import Task
+from wane.worlds.observe import PICTURES, form_of
 from wane.worlds.world import World
 
 AGENTS = (
@@ -62,20 +65,34 @@ AGENTS = (
     "policy_iteration",
 )
 """The agents that can be saved: modules of `wane.agents`."""
+ON_HOST = ("gpi", "planner", "policy_iteration")
+"""Agents that solve with SciPy, which JAX cannot trace."""
 FORMAT = 1
 CONFIG, PARAMS = "config.json", "params.safetensors"
 
 
 @dataclass(frozen=True)
 class Trained:
-    """An agent that has learned."""
+    """An agent that has learned. Raises TypeError for params that are not those of the agent."""
 
     agent: str
     """The name of its module in `wane.agents`."""
     world: World | Task
     config: Any
     params: Tree
-    """The first argument of the module's `policy`: what the policy acts with."""
+    """The first argument of the module's `policy`: what the policy acts with. The state that `train` returns may be
+    given too, of which the `params` are kept."""
+
+    def __post_init__(self) -> None:
+        state = self.module.State
+        kind = get_type_hints(state).get("params", state)
+        params = self.params.params if kind is not state and isinstance(self.params, state) else self.params
+        if not isinstance(params, kind):
+            raise TypeError(
+                f"{self.agent} learns a {kind.__module__}.{kind.__name__}, got a {type(params).__name__}: pass the "
+                f"state of {self.agent}.train, which returns a pair, state, info = train(…), or the params of the state"
+            )
+        object.__setattr__(self, "params", params)
 
     @property
     def module(self) -> ModuleType:
@@ -83,8 +100,26 @@ class Trained:
         return agent_module(self.agent)
 
     def policy(self, world: World | Task | None = None) -> Policy:
-        """Returns the policy, for the world that the agent was trained in or for another one."""
-        return self.module.policy(self.params, self.world if world is None else world, self.config)
+        """Returns the policy, for the world that the agent was trained in or for another one.
+
+        Raises ValueError if the other world has other numbers of states, actions or sites, or observations of another
+        shape. An agent that sees pictures may act in a world with other states.
+        """
+        own = self.module.policy(self.params, self.world, self.config)
+        if world is None or world is self.world:
+            return own
+        pictures = _sees_pictures(own)
+        self._require_same(_counts(self.world, pictures), _counts(world, pictures))
+        policy = self.module.policy(self.params, world, self.config)
+        self._require_same(_observation(self.world, own), _observation(world, policy))
+        return policy
+
+    def _require_same(self, own: str, given: str) -> None:
+        if own != given:
+            raise ValueError(
+                f"this {self.agent} agent was trained in {own}, and cannot act in {given}: choose a world of the same "
+                "sizes, or train an agent in that world"
+            )
 
     def play(self, key: jax.Array, world: World | Task | None = None, **options: Any) -> tuple[Any, Episode | Played]:
         """Plays one episode, in the world that the agent was trained in or in another one, with options of `play`."""
@@ -95,8 +130,13 @@ class Trained:
         return play(key, world, self.policy(world), **options)
 
     def save(self, folder: Path | str) -> Path:
-        """Writes the agent to a folder, which is created if it does not exist. Returns the folder."""
-        folder = Path(folder)
+        """Writes the agent to a folder, which is created if it does not exist. Returns the folder.
+
+        Raises ValueError if what was learned does not fit the world and the settings, as of many agents in one batch.
+        """
+        folder, learned = Path(folder), name_leaves(self.params)
+        if self.agent not in ON_HOST:
+            _check_shapes(self.agent, learned, name_leaves(_params_like(self.agent, self.world, self.config)))
         about = {
             "format": FORMAT,
             "agent": self.agent,
@@ -104,26 +144,29 @@ class Trained:
             "world": describe.describe(self.world),
             "config": _plain(self.config),
         }
-        agent_module(self.agent)
-        arrays = save_arrays(folder / PARAMS, name_leaves(self.params))
+        arrays = save_arrays(folder / PARAMS, learned)
         write_json(folder / CONFIG, about | {"files": {PARAMS: checksum(arrays)}}, sealed=True)
         return folder
 
 
-def load(folder: Path | str) -> Trained:
-    """Reads a saved agent. Raises DamagedFile if a file is missing, was changed, or is of another version."""
+def load(folder: Path | str, *, trust: Sequence[str] = ()) -> Trained:
+    """Reads a saved agent. Raises DamagedFile if a file is missing, was changed, or is of another version.
+
+    A control task that comes neither with this package nor with Gymnasium is refused, because making it runs code of
+    others. `trust` names such tasks: ["module:Swim-v0"] imports `module` for an agent that was trained in Swim-v0, and
+    ["Swim-v0"] takes the task that you have registered yourself.
+    """
     folder = Path(folder)
     about = _read_config(folder / CONFIG)
     arrays, _ = load_arrays(folder / PARAMS)
     if checksum(folder / PARAMS) != about["files"].get(PARAMS):
         raise DamagedFile(f"{folder / PARAMS} was changed after it was saved: its checksum does not match")
     try:
-        world = describe.from_description(about["world"])
-        module = agent_module(about["agent"])
-        config = _config(module.Config, about["config"])
-        like = _params_like(module, world, config)
+        world = describe.from_description(about["world"], trust)
+        config = _config(agent_module(about["agent"]).Config, about["config"])
+        like = _params_like(about["agent"], world, config)
     except (ValueError, TypeError, LookupError, ArithmeticError, AttributeError, RuntimeError, MemoryError) as error:
-        raise DamagedFile(f"{folder / CONFIG} does not describe an agent: {error}") from error
+        raise DamagedFile(f"{folder / CONFIG} does not describe an agent that can be loaded: {error}") from error
     return Trained(about["agent"], world, config, fill_tree(like, _in_precision_of(like, arrays), folder / PARAMS))
 
 
@@ -155,10 +198,51 @@ def _read_config(path: Path) -> dict[str, Any]:
     return about
 
 
-def _params_like(module: ModuleType, world: World | Task, config: Any) -> Tree:
-    """Returns params of the same structure as those of a saved agent."""
-    state = module.init(jax.random.key(0), world, config)
-    return state.params if hasattr(state, "params") else state
+def _params_like(agent: str, world: World | Task, config: Any) -> Tree:
+    """Returns params of the same structure as those of a saved agent. Only their shapes and types have a meaning."""
+    module = agent_module(agent)
+
+    def init(key: jax.Array) -> Tree:
+        state = module.init(key, world, config)
+        return state.params if hasattr(state, "params") else state
+
+    if agent in ON_HOST:
+        return init(jax.random.key(0))
+    # Tracing draws no networks, and makes no replay memory, whose size a file may say.
+    shapes = jax.eval_shape(init, jax.random.key(0))
+    return jax.tree_util.tree_map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
+
+
+def _check_shapes(agent: str, learned: Arrays, wanted: Arrays) -> None:
+    """Raises ValueError if what was learned does not have the names and shapes of an agent's params."""
+    for name in {**wanted, **learned}:
+        got, belongs = (list(each[name].shape) if name in each else "nothing" for each in (learned, wanted))
+        if got != belongs:
+            raise ValueError(
+                f"what this {agent} agent learned does not fit its world and Config: {name!r} has shape {got} where "
+                f"{belongs} belongs. Save one agent at a time, with the world and the Config that it was trained with"
+            )
+
+
+def _sees_pictures(policy: Policy) -> bool:
+    return isinstance(policy.observation, str) and form_of(policy.observation).name.split(":")[0] in PICTURES
+
+
+def _counts(world: World | Task, pictures: bool) -> str:
+    """Returns the sizes on which what was learned depends, in words."""
+    if isinstance(world, Task):
+        return f"a task with observations of {world.n_observations} numbers and actions of {world.n_actions}"
+    states = "" if pictures else f"{world.n_states} states, "
+    return f"a world with {states}{world.n_actions} actions and {world.n_sites} sites"
+
+
+def _observation(world: World | Task, policy: Policy) -> str:
+    """Returns the shapes of what a policy sees in a world, in words. Those of a task were counted."""
+    if isinstance(world, Task):
+        return "a task"
+    seen = jax.eval_shape(lambda key: observed(world, policy).reset(key)[0], jax.random.key(0))
+    shapes = " and ".join(f"{list(leaf.shape)}" for leaf in jax.tree_util.tree_leaves(seen))
+    return f"a world with observations of shape {shapes}"
 
 
 def _version() -> str:

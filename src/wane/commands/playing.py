@@ -35,7 +35,7 @@ def evaluate(
         if not evaluation.saved_agents(folder):
             console.print(f"{folder} holds no agents: the experiment keeps none, or they were too large together")
         return
-    trained = evaluation.load_agent(folder)
+    trained = evaluation.load_agent(folder, () if world is None else (world,))
     place = trained.world if world is None else evaluation.place_called(world, trained)
     found = evaluation.evaluate(trained, place, episodes, seed)
     console.print(_earnings(trained.agent, found, evaluation.best_return(place)))

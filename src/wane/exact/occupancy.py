@@ -34,6 +34,7 @@ from wane.exact.methods import Method
 from wane.exact.representations import (
     Representation,
     build,
+    check_depletion,
     check_parameters,
     check_sum_over_sites,
     set_own_sites,
@@ -255,7 +256,7 @@ def equivalent_rewards(rewards: Numbers, depletion: Diminishing, self_occupancy:
     ValueError if a d is not finite or below 1.
     """
     xp = namespace(self_occupancy)
-    d, checked = xp.asarray(self_occupancy), cast(Diminishing, depletion.checked())
+    d, checked = xp.asarray(self_occupancy), cast(Diminishing, check_depletion(depletion).checked())
     d = require(
         d,
         lambda d: jnp.isfinite(d) & (d >= 1 - 1e-5),

@@ -36,7 +36,7 @@ from wane.exact.lines import AT_ONCE, forgets, line_of_memories, pays_along
 from wane.exact.memories import count, distinct, find, keys, pick, waits
 from wane.exact.methods import Method
 from wane.exact.occupancy import first_visit_and_escape
-from wane.exact.representations import Representation, build, check_columns, check_tolerance
+from wane.exact.representations import Representation, build, check_columns, check_depletion, check_tolerance
 from wane.limits import require_memory
 from wane.mdp import check_discount, check_kernel, check_sites
 from wane.sums import check_bound
@@ -109,6 +109,7 @@ def renewal_representation(
 ) -> Renewal:
     """Return `wane.representation` for any memory. `tolerance` limits the error from cutting infinite sums."""
     check_tolerance(tolerance)
+    check_depletion(depletion)
     checked = check_kernel(kernel)
     sites = check_sites(sites, checked.shape[0])
     check_columns(checked, sites)

@@ -362,7 +362,12 @@ def check_depletion(depletion: object) -> Depletion:
 
 
 def _no_depletion(given: object) -> TypeError:
-    return TypeError(f"{given!r} is not a Depletion: take one of wane.depletion, or subclass it (ten lines)")
+    meant = ""
+    if isinstance(given, int | float | np.number | np.ndarray | jax.Array | list | tuple):
+        meant = f"did you mean wane.Geometric({given if is_traced(given) else np.asarray(given).tolist()})? Else "
+    elif isinstance(given, type) and issubclass(given, Depletion):
+        meant = f"did you mean wane.{given.__name__}(…), with its parameters? Else "
+    return TypeError(f"{given!r} is not a Depletion: {meant}take one of wane.depletion, or subclass it (ten lines)")
 
 
 def check_parameters(depletion: Any, n_sites: int) -> Any:

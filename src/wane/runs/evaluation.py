@@ -1,5 +1,6 @@
 """Plays episodes with a saved agent, to measure what it earns."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -9,7 +10,7 @@ from jaxtyping import Float
 
 from wane import agents, worlds
 from wane.agents.common.driving import Played, drive
-from wane.agents.common.rollout import Episode
+from wane.agents.common.rollout import Episode, require_room
 from wane.agents.trained import Trained
 from wane.worlds import World
 from wane.worlds.control import Task
@@ -29,13 +30,18 @@ class Evaluation(NamedTuple):
 
 
 def evaluate(trained: Trained, world: World | Task | None = None, episodes: int = 100, seed: int = 0) -> Evaluation:
-    """Plays episodes in the agent's own world, or in a given one. Raises ValueError for fewer than one episode."""
+    """Plays episodes in the agent's own world, or in a given one.
+
+    Raises ValueError for fewer than one episode, for episodes that need too much memory, and for a world that the agent
+    cannot act in.
+    """
     if episodes < 1:
         raise ValueError(f"--episodes is a number from 1 on, got {episodes}")
     place = trained.world if world is None else world
     if isinstance(place, Task):
         played = drive(jax.random.key(seed), place, trained.policy(place), episodes, trained.config.discount)
     else:
+        require_room(place, episodes)
         keys = jax.random.split(jax.random.key(seed), episodes)
         played = jax.jit(jax.vmap(lambda key: trained.play(key, place)[1]))(keys)
     returns, rewards, live = (np.asarray(each, float) for each in (played.value, played.rewards, played.live))
@@ -65,13 +71,13 @@ def saved_agents(folder: Path) -> list[Path]:
     return sorted(path.parent for path in found if not path.parent.is_symlink())
 
 
-def load_agent(folder: Path) -> Trained:
-    """Loads a saved agent. Raises ValueError if the folder holds none."""
+def load_agent(folder: Path, trust: Sequence[str] = ()) -> Trained:
+    """Loads a saved agent, which may name a task in `trust`. Raises ValueError if the folder holds none."""
     if not folder.exists():
         raise ValueError(f"there is no folder {folder}: give the folder of a run or of a saved agent")
     if not (folder / "config.json").is_file():
         raise ValueError(f"{folder} holds neither a run (run.json) nor a saved agent (config.json)")
-    return agents.load(folder)
+    return agents.load(folder, trust=trust)
 
 
 def write_film(place: Any, found: Evaluation, path: Path) -> None:

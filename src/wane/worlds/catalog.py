@@ -21,6 +21,7 @@
 import re
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -238,6 +239,11 @@ def make(name: str, **settings: Any) -> World:
     if name not in _WORLDS:
         raise unknown("world", name, names(), "; add your own with wane.worlds.register")
     return _WORLDS[name](**settings)
+
+
+def world_of(world: World | str, settings: Settings) -> World:
+    """Returns a world that is given as it is or by its name, with settings changed."""
+    return make(world, **settings) if isinstance(world, str) else replace(world, **settings) if settings else world
 
 
 def register(name: str, factory: Callable[..., World]) -> None:

@@ -4,6 +4,7 @@ Each function takes what a user gave, raises an error that names the culprit and
 the one form that a `World` keeps. Values that JAX is tracing cannot be inspected, so they are accepted.
 """
 
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import jax
@@ -15,11 +16,24 @@ from wane.checks import is_traced
 from wane.depletion import Depletion
 from wane.exact.representations import check_parameters
 from wane.mdp import check_sites
+from wane.names import nearest
 from wane.types import AnyArray
 from wane.worlds.grid import ACTIONS, Map
 
 LONGEST = 2**31 - 1
 """The largest number of steps in an episode. A world counts the steps of an episode in 32 bits."""
+
+
+def no_setting(name: str, known: Sequence[str]) -> TypeError:
+    """Returns the error for a setting that worlds do not have."""
+    if name == "render_mode":
+        return TypeError(
+            'render_mode belongs to an environment, not to a world: gymnasium.make("wane/FourRooms-v0", render_mode=…) '
+            "or wane.worlds.Environment(world, render_mode=…). A world draws itself, world.draw()"
+        )
+    near = nearest(name, known)
+    meant = f"did you mean {near!r}? It" if near else "it"
+    return TypeError(f"a world has no setting {name!r}: {meant} has {', '.join(known)}")
 
 
 def find_state(map: Map, place: object, what: str) -> int:
@@ -86,7 +100,9 @@ def _start_probabilities(map: Map, start: Any) -> Float[np.ndarray, " states"]:
                 f"start probabilities must not be negative and must sum to 1, these sum to {probabilities.sum():.4g}"
             )
         return probabilities
-    return np.eye(map.n_states)[find_state(map, start, "start")]
+    probabilities = np.zeros(map.n_states)
+    probabilities[find_state(map, start, "start")] = 1.0
+    return probabilities
 
 
 def check_n_actions(n_actions: Any) -> int:

@@ -6,7 +6,7 @@
     >>> env.reset(seed=0)[0]["remaining"].shape
     (16,)
 
-`Depleting` wraps one environment and `DepletingVector` a vector of them; both pay the same. They have four settings:
+`Depleting` wraps one environment and `DepletingVector` a vector of them; both pay the same. They have five settings:
 
 - `site(observation, action, info)` names the place that a reward comes from: anything hashable, or None for a reward
   that does not wear off. By default it is the new observation, where that is a single integer.
@@ -17,8 +17,11 @@
   remains. By default these are all integers of a discrete observation space.
 - `remaining` adds to the observation what remains of each of `sites`, as a fraction of its reward: "dict" makes it a
   dictionary with "view" and "remaining", "flat" one vector of floats. By default the observation is unchanged.
+- `reset_memory` says whether all sites are fresh in a new episode, as they are by default. With False they remember
+  the visits of all episodes, also after `reset`: where an episode pays once, at its goal, this is what makes it pay
+  less and less. A new wrapper begins with fresh sites.
 
-A step is no visit if the part of its reward that wears off is 0. The memory of a site lasts for the episode.
+A step is no visit if the part of its reward that wears off is 0. The time between two episodes is no step.
 """
 
 from collections.abc import Callable, Hashable, Sequence
@@ -57,6 +60,7 @@ class _Rules:
         rewards: Rewards,
         sites: Sequence[Hashable] | None,
         remaining: Form,
+        reset_memory: bool,
     ) -> None:
         check_depletion(depletion)
         if site is None and not isinstance(space, spaces.Discrete):
@@ -71,10 +75,14 @@ class _Rules:
             )
         if remaining not in (None, "dict", "flat"):
             raise ValueError(f'remaining is None, "dict" or "flat", got {remaining!r}')
+        if not isinstance(reset_memory, bool):
+            raise TypeError(
+                f"reset_memory is True (every episode begins with fresh sites) or False, got {reset_memory!r}"
+            )
         if all(np.shape(value)[-1] == 1 for value in depletion.per_site().values()):
             depletion = depletion.at_sites(0)  # An array with a single entry is one number for all sites.
         self.depletion, self.rewards, self.remaining, self.view_space = depletion, rewards, remaining, space
-        self.site = _observed_integer if site is None else site
+        self.reset_memory, self.site = reset_memory, _observed_integer if site is None else site
         self.needs_info = site is not None or callable(rewards)
         self.sites = self._known_sites(site, sites)
         self.numbers = {place: number for number, place in enumerate(self.sites or ())}
@@ -142,16 +150,16 @@ def _observed_integer(observation: Any, action: Any, info: dict[str, Any]) -> in
 
 
 class _Memories:
-    """What the sites of one environment remember during an episode."""
+    """What the sites of one environment remember, during an episode or during all of them."""
 
     def __init__(self, rules: _Rules) -> None:
-        self.rules = rules
-        self.forget()
-
-    def forget(self) -> None:
-        """Makes all sites fresh."""
-        self._time = 0
+        self.rules, self._time = rules, 0
         self._kept: dict[Hashable, tuple[Memory, int]] = {}
+
+    def begin_episode(self) -> None:
+        """Makes all sites fresh, unless they remember all episodes."""
+        if self.rules.reset_memory:
+            self._time, self._kept = 0, {}
 
     def pay(
         self, reward: Any, observation: Any, action: Any, info: dict[str, Any]
@@ -204,12 +212,19 @@ class Depleting(gymnasium.Wrapper, RecordConstructorArgs):
         rewards: Rewards = "positive",
         sites: Sequence[Hashable] | None = None,
         remaining: Form = None,
+        reset_memory: bool = True,
     ) -> None:
-        RecordConstructorArgs.__init__(
-            self, depletion=depletion, site=site, rewards=rewards, sites=sites, remaining=remaining
-        )
+        given: dict[str, Any] = {
+            "depletion": depletion,
+            "site": site,
+            "rewards": rewards,
+            "sites": sites,
+            "remaining": remaining,
+            "reset_memory": reset_memory,
+        }
+        RecordConstructorArgs.__init__(self, **given)
         gymnasium.Wrapper.__init__(self, env)
-        self._rules = _Rules(env.observation_space, depletion, site, rewards, sites, remaining)
+        self._rules = _Rules(env.observation_space, **given)
         self._memories = _Memories(self._rules)
         if remaining is not None:
             self.observation_space = self._rules.observation_space()
@@ -220,8 +235,8 @@ class Depleting(gymnasium.Wrapper, RecordConstructorArgs):
         return self._rules.depletion
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Begins an episode; all sites are fresh."""
-        self._memories.forget()
+        """Begins an episode. All sites are fresh, unless they remember all episodes."""
+        self._memories.begin_episode()
         observation, info = self.env.reset(seed=seed, options=options)
         return self._show(observation), info
 
@@ -257,9 +272,10 @@ class DepletingVector(VectorWrapper):
         rewards: Rewards = "positive",
         sites: Sequence[Hashable] | None = None,
         remaining: Form = None,
+        reset_memory: bool = True,
     ) -> None:
         super().__init__(env)
-        self._rules = _Rules(env.single_observation_space, depletion, site, rewards, sites, remaining)
+        self._rules = _Rules(env.single_observation_space, depletion, site, rewards, sites, remaining, reset_memory)
         self._memories = [_Memories(self._rules) for _ in range(env.num_envs)]
         self._mode = env.metadata.get("autoreset_mode", AutoresetMode.NEXT_STEP)
         self._ended = np.zeros(env.num_envs, bool)
@@ -268,11 +284,11 @@ class DepletingVector(VectorWrapper):
             self.observation_space = batch_space(self.single_observation_space, env.num_envs)
 
     def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Begins an episode in every copy, or in those of `options["reset_mask"]`; their sites are fresh."""
+        """Begins an episode in every copy, or in those of `options["reset_mask"]`, as `Depleting` does."""
         mask = np.copy((options or {}).get("reset_mask", np.ones(self.num_envs, bool)))
         observation, info = self.env.reset(seed=seed, options=options)
         for i in np.flatnonzero(mask):
-            self._memories[i].forget()
+            self._memories[i].begin_episode()
         self._ended = self._ended & ~mask
         return self._show(observation), info
 
@@ -285,12 +301,12 @@ class DepletingVector(VectorWrapper):
         views = list(iterate(self.env.observation_space, observation))
         for i, (action, memories) in enumerate(zip(iterate(self.action_space, actions), self._memories, strict=True)):
             if self._ended[i]:  # This copy did not step: it began anew.
-                memories.forget()
+                memories.begin_episode()
             elif self._mode == AutoresetMode.SAME_STEP and done[i]:  # It stepped to its last view, and began anew.
                 view = given["final_obs"][i]
                 reward[i] = self._pay(i, (reward[i], view, action, final_given), final_info)
                 info["final_obs"][i], info["final_info"] = self._shown(view, memories), final_info
-                memories.forget()
+                memories.begin_episode()
             else:
                 reward[i] = self._pay(i, (reward[i], views[i], action, given), info)
         self._ended = done & (self._mode == AutoresetMode.NEXT_STEP)

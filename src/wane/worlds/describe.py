@@ -14,7 +14,7 @@ every value is checked. JAX arrays come back as NumPy arrays with the same value
 import dataclasses
 import inspect
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -63,13 +63,14 @@ def describe(world: World | Task) -> Description:
     return {name: own[name] if name in own else _plain(value, name) for name, value in given.items()}
 
 
-def from_description(description: Any) -> World | Task:
+def from_description(description: Any, trust: Sequence[str] = ()) -> World | Task:
     """Returns the world or the control task of a description. Settings that are not in it have their defaults.
 
-    Raises ValueError for unknown settings and for values that cannot be those of a world.
+    Raises ValueError for unknown settings and for values that cannot be those of a world, and for a task that comes
+    neither with this package nor with Gymnasium, unless `trust` holds its id.
     """
     if isinstance(description, dict) and "task" in description:
-        return control.from_description(description)
+        return control.from_description(description, trust)
     return world_from_description(description)
 
 

@@ -32,6 +32,7 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.patches import Circle, Rectangle
 from matplotlib.patheffects import withStroke
 
+from wane.exact.planning import Optimum
 from wane.types import ArrayLike, Integer
 from wane.worlds import colours
 from wane.worlds.grid import ACTIONS, MOVES, Map
@@ -51,7 +52,7 @@ RIM = 0.25
 def still(
     map: Map,
     *,
-    values: ArrayLike | None = None,
+    values: ArrayLike | Optimum | None = None,
     policy: ArrayLike | None = None,
     trajectory: ArrayLike | None = None,
     sites: ArrayLike | None = None,
@@ -67,7 +68,8 @@ def still(
 
     `world.draw(…)` is the short way: it knows the map, the sites and the rewards.
 
-    - `values`: a number for each state, as colours between `limits`, with a bar called `label`. NaN stays white.
+    - `values`: a number for each state, as colours between `limits`, with a bar called `label`. NaN stays white. Those
+      of an optimum (`world.optimum()`) are taken from it.
     - `policy`: an action for each state as an arrow (a dot for staying), or probabilities (states, actions) as arrows
       and dots that are larger and darker the likelier they are. An arrow at a site sticks out of its disc, and a ring
       around the disc stands for staying.
@@ -79,10 +81,16 @@ def still(
     check_map(map)
     places = check_states(map, [] if sites is None else sites, "sites")
     walk = None if trajectory is None else check_states(map, trajectory, "trajectory")
+    values = values.values if isinstance(values, Optimum) else values
     ax, shades = _floor(map, values, limits, label, ax, walk is not None)
     if start is not None:
         _draw_start(ax, map, start)
     _draw_sites(ax, map, places, rewards, remaining, 0.36 if policy is None else 0.29, walk is not None)
+    if isinstance(policy, Optimum):
+        raise TypeError(
+            "the actions of an optimum depend on the time and on what the sites remember: choose some to draw, such as "
+            "policy=[best.action(state, memory) for state in range(world.n_states)]"
+        )
     if policy is not None:
         _draw_policy(ax, map, np.asarray(policy), inks_on(shades), places)
     if walk is not None:
@@ -363,8 +371,11 @@ def check_states(map: Map, states: ArrayLike, name: str) -> Int[np.ndarray, " st
 
 
 def check_numbers(values: ArrayLike, shape: tuple[int, ...], name: str, what: str) -> Float[np.ndarray, "..."]:
-    """Returns numbers as an array. Raises ValueError if it has another shape."""
-    given = np.asarray(values, float)
+    """Returns numbers as an array. Raises ValueError if it has another shape, TypeError if it holds no numbers."""
+    try:
+        given = np.asarray(values, float)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"{name} has the type {type(values).__name__}, which holds no numbers: give {what}") from error
     if given.shape != shape:
         raise ValueError(f"{name} has shape {given.shape}: give shape {shape}, {what}")
     return given

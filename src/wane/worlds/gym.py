@@ -35,7 +35,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from jaxtyping import UInt8
 
 from wane.types import Integer
-from wane.worlds.catalog import make, names
+from wane.worlds.catalog import names, world_of
 from wane.worlds.checks import check_action, check_actions, find_state
 from wane.worlds.depleting import Depleting, DepletingVector
 from wane.worlds.simulate import Batch, Single
@@ -49,7 +49,7 @@ _RENDER_MODES = ("rgb_array", "human", "ansi")
 
 
 class Environment(gymnasium.Env):
-    """One world as a Gymnasium environment. The world is given as it is, or by its name with settings.
+    """One world as a Gymnasium environment. The world is given as it is or by its name; settings change it.
 
     The default observation is the state number, which hides what remains of the rewards, so that the environment is
     partially observed. With `observation="index+remaining"` the observation is a dictionary that also holds what
@@ -59,7 +59,7 @@ class Environment(gymnasium.Env):
     metadata: dict[str, Any] = {"render_modes": list(_RENDER_MODES), "render_fps": 6}  # noqa: RUF012  (Gymnasium's own)
 
     def __init__(self, world: World | str, render_mode: str | None = None, **settings: Any) -> None:
-        self.world = make(world, **settings) if isinstance(world, str) else world
+        self.world = world_of(world, settings)
         self.render_mode = _check_render_mode(render_mode)
         self.observation_space = observation_space(self.world)
         self.action_space = spaces.Discrete(self.world.n_actions)
@@ -137,7 +137,7 @@ class VectorEnvironment(VectorEnv):
         max_episode_steps: Integer | None = None,
         **settings: Any,
     ) -> None:
-        self.world = make(world, **settings) if isinstance(world, str) else world
+        self.world = world_of(world, settings)
         if max_episode_steps is not None:
             self.world = replace(self.world, horizon=min(max_episode_steps, self.world.horizon or max_episode_steps))
         self.num_envs, self.render_mode = num_envs, None

@@ -21,7 +21,7 @@ import numpy as np
 from gymnasium import spaces
 from jaxtyping import Bool, Float
 
-from wane.worlds.catalog import make
+from wane.worlds.catalog import world_of
 from wane.worlds.checks import check_actions
 from wane.worlds.simulate import Batch
 from wane.worlds.spaces import observation_space
@@ -39,7 +39,7 @@ Indices = int | Iterable[int] | None
 
 
 class VecWorld(VecEnv):
-    """Many copies of a world for Stable-Baselines3. The world is given as it is, or by its name with settings.
+    """Many copies of a world for Stable-Baselines3. The world is given as it is or by its name; settings change it.
 
     The default observation hides what remains of the rewards; `observation="index+remaining+flat"` shows it to policies
     that take vectors, and "index+remaining" to those that take dictionaries ("MultiInputPolicy").
@@ -47,7 +47,7 @@ class VecWorld(VecEnv):
 
     def __init__(self, world: World | str, num_envs: int = 1, **settings: Any) -> None:
         require("sb3", "VecWorld")
-        self.world = make(world, **settings) if isinstance(world, str) else world
+        self.world = world_of(world, settings)
         self._simulation, self._rng = Batch(self.world, num_envs), np.random.default_rng()
         self._actions = np.zeros(num_envs, int)
         super().__init__(num_envs, observation_space(self.world), spaces.Discrete(self.world.n_actions))

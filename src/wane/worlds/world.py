@@ -118,6 +118,13 @@ class World:
     """Policies that come with the world. Kept as a tuple of arrays: actions (states,) or probabilities (states,
     actions)."""
 
+    def __new__(cls, *map: Any, **settings: Any) -> "World":
+        """Makes a world. Raises TypeError for a setting that worlds do not have."""
+        for name in settings:
+            if name not in cls.__dataclass_fields__:
+                raise checks.no_setting(name, [*cls.__dataclass_fields__])
+        return super().__new__(cls)
+
     def __post_init__(self) -> None:
         map = self.map if isinstance(self.map, Map) else Map(self.map)
         sites = checks.find_sites(map, self.sites)

@@ -12,7 +12,7 @@ An agent is a module of `wane.agents` with
 | `policy(params, world, config)` | the greedy `Policy`, which any roll-out can play |
 
 `params` is the part of the `State` that acting needs: the field of that name where there is one, else the whole
-`State`. It is what `Trained(agent, world, config, params).save(folder)` writes.
+`State`. It is what `Trained(agent, world, config, state).save(folder)` writes.
 
 Training can be divided into chunks: the keys of a chunk depend only on the key and on the numbers of its episodes or
 epochs, and `state` and `first` say where it continues. `train` can be jitted and vmapped, so seeds and λ are batched.

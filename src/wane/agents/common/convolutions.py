@@ -13,10 +13,9 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Float
 
-from wane.agents.common.networks import MLP, make_mlp
+from wane.agents.common.networks import MLP, make_linear, make_mlp
 
 WIDTH = 3
 """The width of every filter."""
@@ -82,10 +81,9 @@ def make_convolutional_network(
             raise ValueError(
                 f"pictures of {size} × {size} pixels are too small for convolutions with strides {strides}"
             )
-        fan_in = WIDTH * WIDTH * inputs
-        draws = jax.random.uniform(jax.random.fold_in(key, i), (fan_in + 1, channels), minval=-1, maxval=1)
-        draws = draws / np.sqrt(fan_in)
-        layers.append(Convolution(draws[:-1].reshape(WIDTH, WIDTH, inputs, channels), draws[-1], int(stride)))
+        layer = make_linear(jax.random.fold_in(key, i), WIDTH * WIDTH * inputs, channels)
+        weight = layer.weight.reshape(WIDTH, WIDTH, inputs, channels)
+        layers.append(Convolution(weight, layer.bias, int(stride)))
         inputs = channels
     flat = side * side * inputs
     dense = make_mlp(key, [flat, *sizes], first=len(layers))

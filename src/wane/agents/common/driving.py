@@ -7,6 +7,7 @@ import numpy as np
 from jaxtyping import Float
 
 from wane.agents.common.policy import Policy
+from wane.limits import require_memory
 from wane.worlds.control import Task
 
 
@@ -25,7 +26,15 @@ class Played(NamedTuple):
 
 
 def drive(key: jax.Array, task: Task, policy: Policy, episodes: int, discount: float) -> Played:
-    """Plays `episodes` episodes at the same time, one in each copy of the task."""
+    """Plays `episodes` episodes at the same time, one in each copy of the task.
+
+    Raises ValueError if they need too much memory.
+    """
+    numbers = len(Played._fields) + task.n_observations + task.n_actions
+    cure = "play fewer episodes, or give the task a shorter horizon, dataclasses.replace(task, horizon=…)"
+    many = [(episodes, "episodes")] if episodes > 1 else []
+    sizes = *many, (task.steps, "steps"), (numbers, "numbers")
+    require_memory("playing", *sizes, copies=2, cure=cure)
     start_key, policy_key = jax.random.split(key)
     batch = task.batch(np.asarray(jax.random.bits(start_key, (episodes,))).tolist())
     keys = jax.random.split(policy_key, episodes)

@@ -11,8 +11,11 @@ from itertools import pairwise
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
+
+from wane.limits import require_memory
 
 
 class Linear(eqx.Module):
@@ -36,8 +39,15 @@ class MLP(eqx.Module):
         return self.layers[-1](x)
 
 
+def require_layer(n_in: int, n_out: int) -> None:
+    """Raises ValueError if a layer needs too much memory: its weights, their gradient, and the two moments of Adam."""
+    sizes, itemsize = ((n_in, "inputs"), (n_out, "outputs")), jnp.zeros(()).dtype.itemsize
+    require_memory("a layer of a network", *sizes, itemsize=itemsize, copies=4, cure="make the layers smaller")
+
+
 def make_linear(key: jax.Array, n_in: int, n_out: int) -> Linear:
     """A random layer: weights and biases are uniform in ±1/√(number of inputs)."""
+    require_layer(n_in, n_out)
     draws = jax.random.uniform(key, (n_in + 1, n_out), minval=-1, maxval=1)
     return Linear(draws[:-1] / np.sqrt(n_in), draws[-1] / np.sqrt(n_in))
 

@@ -28,6 +28,7 @@ from jaxtyping import Array, Float, Int
 
 from wane.agents.common.policy import Policy
 from wane.checks import is_traced
+from wane.limits import require_memory
 from wane.mdp import check_discount
 from wane.types import Integer, Scalar, Tree
 from wane.worlds.world import World
@@ -209,10 +210,11 @@ def play(
     """Plays one episode, from a given place or from one of the world's starts.
 
     Returns the policy's parameters after the episode (they change only if the agent learns) and the episode. The policy
-    sees the observation that it asks for. Raises ValueError if the world has no horizon.
+    sees the observation that it asks for. Raises ValueError if the world has no horizon, or too long a one.
     """
     if world.horizon is None:
         raise ValueError("an episode needs an end: give the world a horizon, dataclasses.replace(world, horizon=…)")
+    require_room(world)
     world, horizon = observed(world, policy), int(world.horizon)
     begin_key = jax.random.split(key, 3)[0]
     observation, state = world.reset(begin_key) if start is None else world.begin(start)
@@ -238,6 +240,14 @@ def play(
         discounts(world) @ steps.reward,
     )
     return after.params, episode
+
+
+def require_room(world: World, episodes: int = 1) -> None:
+    """Raises ValueError if episodes that are played at the same time need too much memory."""
+    many = [(episodes, "episodes")] if episodes > 1 else []
+    sizes = *many, (world.horizon or 0, "steps"), (len(Episode._fields) + world.n_sites, "numbers")
+    cure = "play fewer episodes, or give the world a shorter horizon, dataclasses.replace(world, horizon=…)"
+    require_memory("playing", *sizes, copies=2, cure=cure)
 
 
 def observed(world: World, policy: Policy) -> World:

@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from wane.agents.common.networks import Linear
+from wane.agents.common.networks import Linear, require_layer
 from wane.agents.learned_operator.config import Config
 from wane.agents.learned_operator.solving import Kernel, Square, Table, action_matrix, lambda_matrix, q_values
 from wane.types import Scalar
@@ -72,6 +72,7 @@ def make_network(key: jax.Array, n_states: int, config: Config) -> Network:
 
 
 def _layer(key: jax.Array, n_in: int, n_out: int, variance: float) -> Linear:
+    require_layer(n_in, n_out)
     return Linear(jax.random.normal(key, (n_in, n_out)) * np.sqrt(variance / n_in), jnp.zeros(n_out))
 
 

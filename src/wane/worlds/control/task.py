@@ -18,6 +18,7 @@ and `set` restores them exactly.
 """
 
 import dataclasses
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -28,6 +29,8 @@ import numpy as np
 from jaxtyping import Bool, Float, Int, UInt8
 
 from wane.depletion import Depletion
+from wane.exact.representations import check_depletion
+from wane.worlds.checks import check_horizon
 
 OWN = ("Pendulum-v1", "HalfCheetah-v5", "Hopper-v5", "wane/PointMass-v0")
 """The tasks that are stepped in batches by this package. All others are stepped by Gymnasium."""
@@ -71,8 +74,9 @@ class Task:
         kind = _kind(self.name)
         if not kind.has_sites and (self.depletion is not None or self.told):
             raise ValueError(f"{self.name} has no sites, so no reward can wear off: choose wane/PointMass-v0")
-        if self.horizon is not None and self.horizon < 1:
-            raise ValueError(f"horizon = {self.horizon}: an episode has at least one step")
+        check_horizon(self.horizon)
+        if self.depletion is not None:
+            check_depletion(self.depletion)
 
     @property
     def n_observations(self) -> int:
@@ -208,15 +212,19 @@ def episode_seed(seed: int, episode: int) -> int:
 
 
 def describe(task: Task) -> dict[str, Any]:
-    """The task as a dictionary that JSON can hold."""
+    """The task as a dictionary that JSON can hold. The module in an id such as "module:Swim-v0" is left out of it."""
     from wane.worlds.describe import describe_depletion
 
     depletion = None if task.depletion is None else describe_depletion(task.depletion)
-    return {"task": task.name, "horizon": task.horizon, "depletion": depletion, "told": task.told}
+    name = _plain_name(task.name.rpartition(":")[2])
+    return {"task": name, "horizon": task.horizon, "depletion": depletion, "told": task.told}
 
 
-def from_description(description: Mapping[str, Any]) -> Task:
-    """The task of a description. Raises ValueError for unknown entries and for wrong values."""
+def from_description(description: Mapping[str, Any], trust: Sequence[str] = ()) -> Task:
+    """The task of a description. Raises ValueError for unknown entries and for wrong values.
+
+    The task is one of this package or of Gymnasium itself, or its id is in `trust`, with or without "module:" in front.
+    """
     from wane.worlds.describe import depletion_from_description
 
     fields = {"task", *(field.name for field in dataclasses.fields(Task))} - {"name"}
@@ -226,7 +234,35 @@ def from_description(description: Mapping[str, Any]) -> Task:
     if not isinstance(name, str) or not isinstance(told, bool) or type(horizon) not in (int, type(None)):
         raise ValueError(f"a task has a name, a horizon (or null) and told (true or false), got {dict(description)!r}")
     depletion = description.get("depletion")
-    return Task(name, horizon, None if depletion is None else depletion_from_description(depletion), told)
+    depletion = None if depletion is None else depletion_from_description(depletion)
+    return Task(_trusted_name(_plain_name(name), trust), horizon, depletion, told)
+
+
+def _plain_name(name: str) -> str:
+    """Returns a name that a file may hold: Gymnasium would import what stands before a colon."""
+    if not re.fullmatch(r"([\w-]+/)?[\w-]+", name, re.ASCII):
+        raise ValueError(
+            f"{name!r} is not the plain name of a task: such a name has letters, digits, - and _, as Hopper-v5 does, "
+            "and may have a namespace, as wane/PointMass-v0 does"
+        )
+    return name
+
+
+def _trusted_name(name: str, trust: Sequence[str]) -> str:
+    """Returns the id by which to make a task that a file names. Raises ValueError if that would run unknown code."""
+    for each in trust:
+        if each.rpartition(":")[2] == name:
+            return each
+    if name not in OWN:
+        from wane.worlds.control.vector import is_gymnasium_s_own
+
+        if not is_gymnasium_s_own(name):
+            raise ValueError(
+                f"the task {name!r} comes neither with wane nor with Gymnasium, and making it would run code that you "
+                f"have not named: if you trust it, name it with its module, load(folder, trust=['module:{name}']) or "
+                f"wane evaluate … --world module:{name}"
+            )
+    return name
 
 
 @cache

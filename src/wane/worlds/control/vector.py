@@ -79,12 +79,19 @@ class GymnasiumBatch(Batch):
                 self._seen[i] = env.step(action)[0]
 
 
+def is_gymnasium_s_own(name: str) -> bool:
+    """Whether an id is one that Gymnasium brings, so that making it runs the code of Gymnasium alone."""
+    spec = gymnasium.registry.get(name)
+    modules = str(spec.entry_point) if spec and not spec.additional_wrappers else ""
+    return modules.startswith("gymnasium.envs.")
+
+
 def _make(name: str, horizon: int | None) -> gymnasium.Env:
     try:
         return gymnasium.make(name, max_episode_steps=horizon)
     except gymnasium.error.DependencyNotInstalled as error:
         raise MissingExtra(f"{name} needs more packages ({error}): {install_command('control')}") from error
-    except gymnasium.error.Error as error:
+    except (gymnasium.error.Error, ModuleNotFoundError) as error:
         raise ValueError(f"there is no task {name!r}: {error}") from error
 
 
