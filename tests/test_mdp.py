@@ -116,7 +116,7 @@ def test_other_bad_kernels():
 @pytest.mark.parametrize(
     ("kernel", "error", "message"),
     [
-        (aslinearoperator(np.eye(2)), TypeError, "LinearOperator only multiplies vectors.*pass the matrix itself"),
+        (aslinearoperator(np.eye(2)), TypeError, "only multiplies vectors: pass the matrix itself"),
         (lambda x: x, TypeError, "a square array or a sparse matrix, got the type function"),
         (None, TypeError, "got the type NoneType"),
         (wane.worlds.make("toy"), TypeError, r"got the type World: pass its mdp.under\(policy\)"),

@@ -25,6 +25,7 @@ from jaxtyping import Bool, Float, Int
 from scipy import sparse
 from scipy.linalg import blas as _blas
 from scipy.sparse.csgraph import breadth_first_order
+from scipy.sparse.linalg import LinearOperator
 
 from wane.checks import is_traced, require
 from wane.limits import require_memory
@@ -71,6 +72,14 @@ class MDP:
         stacked = by_action[order.ravel()]
         stacked.sum_duplicates()
         return stacked
+
+    def dense(self) -> Float[AnyArray, "states actions states"]:
+        """Return p(s'|s, a) as one array. Raises a ValueError if it would take too much memory."""
+        if self._dense is not None:
+            return self._dense
+        sizes = (self.n_states, "states"), (self.n_actions, "actions"), (self.n_states, "states")
+        require_memory("the table of transitions", *sizes, cure="use the kernel of one action, mdp.action(a)")
+        return self._stacked.toarray().reshape(self.n_states, self.n_actions, self.n_states)
 
     def action(self, a: Integer) -> Kernel:
         """Return the kernel of always taking action `a`. Raises a ValueError if there is no such action."""
@@ -131,8 +140,35 @@ class MDP:
         return np.bincount(row, terms, minlength=rows.shape[0]).reshape(len(states), self.n_actions)
 
 
+def check_operator(kernel: KernelLike) -> Kernel:
+    """Return a kernel that can multiply vectors: what `check_kernel` returns, or a SciPy LinearOperator.
+
+    Of an operator only the sums of its rows can be checked. That its entries are not negative is taken on trust.
+    """
+    if not isinstance(kernel, LinearOperator):
+        return check_kernel(kernel)
+    _check_square(kernel.shape)
+    if np.dtype(kernel.dtype).kind not in "fiub":
+        raise TypeError(f"a kernel holds real numbers, but this one has dtype {kernel.dtype}")
+    sums = np.ravel(np.asarray(kernel @ np.ones(kernel.shape[1]), float))
+    wrong = ~((np.abs(sums - 1) <= ROW_TOLERANCE) | (sums == 0))
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise ValueError(f"kernel row {row} sums to {sums[row]:.6g}{_others(wrong)}: rows must sum to 1, or to 0")
+    return kernel
+
+
+def require_rows(kernel: Any, what: str) -> None:
+    """Raise a TypeError if a kernel cannot show its rows, which `what` needs."""
+    if isinstance(kernel, LinearOperator):
+        raise TypeError(
+            f"{what} looks at single rows of the kernel, and a {type(kernel).__name__} only multiplies vectors: pass "
+            "the matrix itself, dense or sparse"
+        )
+
+
 def check_kernel(kernel: KernelLike) -> Kernel:
-    """Return a kernel that is ready for use: a float64 array, a CSR array, or a JAX array.
+    """Return a kernel that is ready for use and can show its rows: a float64 array, a CSR array, or a JAX array.
 
     Raises a ValueError that names the shape or the first bad row, or a TypeError if the entries are not real numbers.
     """
@@ -154,11 +190,7 @@ def check_kernel(kernel: KernelLike) -> Kernel:
 
 def _as_array(kernel: Any) -> np.ndarray:
     """Return a dense kernel as an array. Raises a TypeError for what is none, a ValueError for rows that differ."""
-    if hasattr(kernel, "matvec"):
-        raise TypeError(
-            f"a {type(kernel).__name__} only multiplies vectors, so the rows of this kernel cannot be seen: pass the "
-            "matrix itself, dense or sparse, or make a dense one, operator @ np.eye(states)"
-        )
+    require_rows(kernel, "this function")
     if not isinstance(kernel, np.ndarray | list | tuple) and not hasattr(kernel, "__array__"):
         under = ": pass its mdp.under(policy)" if isinstance(getattr(kernel, "mdp", None), MDP) else ""
         raise TypeError(f"a kernel is a square array or a sparse matrix, got the type {type(kernel).__name__}{under}")
