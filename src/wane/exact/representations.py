@@ -103,7 +103,10 @@ class Representation(abc.ABC):
         return set_own_sites(self.discount * mdp.backup(waited), self.sites, at_own_site.T)
 
     def q_values(self, mdp: MDP, rewards: ArrayLike, memory: Memory | None = None) -> Float[AnyArray, "states actions"]:
-        """Return Q(s, a) of taking `a` once and following the kernel's policy afterwards."""
+        """Return Q(s, a) of taking `a` once and following the kernel's policy afterwards.
+
+        It is −∞ where `a` is not available.
+        """
         memory = self.fresh_memory if memory is None else memory
         weights: Any = self.check_rewards(rewards)
         if weights.ndim != 1:
@@ -117,9 +120,10 @@ class Representation(abc.ABC):
         difference = mdp.backup_at(self.sites, visited - waited)
         change = paid_now[:, None] + self.discount * weights[:, None] * difference
         if isinstance(q, jax.Array):
-            return q.at[self.sites].add(change)
+            q = q.at[self.sites].add(change)
+            return q if mdp.available is None else jnp.where(mdp.available, q, -jnp.inf)
         q[self.sites] += change
-        return q
+        return q if mdp.available is None else np.where(mdp.available, q, -np.inf)
 
     def with_depletion(self, depletion: Depletion) -> "Representation":
         """Return the representation under another depletion. Between curves over visit counts this solves nothing."""
