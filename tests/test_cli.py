@@ -195,6 +195,12 @@ MISTAKES = {
     "compare errate toy": "unknown experiment or run 'errate': did you mean 'errata'?",
     "list --nonsense": "--nonsense: there is no such option",
     "dance": "unknown command 'dance': there are demo, list,",
+    f"run {'x' * 300_000}": "unknown experiment 'xxxxxx",
+    f"run {NAME} --scale {'x' * 300_000}": "--scale xxxxxx",
+    f"run {NAME} --chunks {'x' * 300_000}": "--chunks: a whole number is needed, got 'xxx",
+    f"run {NAME} --lambdas {'-1 ' * 50_000}": "--lambdas -1 -1 -1",
+    f"run {'x' * 300_000}.py": "experiment 'xxxxxx",
+    f"show {'x' * 300_000}": "unknown experiment or run 'xxxxxx",
     "reprot": "unknown command 'reprot': did you mean 'report'? There are demo, list,",
 }
 
@@ -207,6 +213,7 @@ def test_mistakes_are_told_in_one_line_and_leave_nothing_behind(command, tmp_pat
     assert status == 2
     assert errors.startswith(f"wane: {message}")
     assert errors.count("\n") == 1
+    assert len(errors) < 2100
     assert out == ""
     assert list(tmp_path.iterdir()) == []
 
@@ -278,6 +285,15 @@ def test_reproduce_report_list_and_show(command, tmp_path, only_sample):
     assert status == 0
     assert out.count("wane evaluate") == 3
     assert contents(tmp_path) == before  # these commands only read
+
+
+@pytest.mark.parametrize("columns", [None, 40])
+def test_lines_are_cut_for_terminals_only(command, only_sample, monkeypatch, tmp_path, columns):
+    monkeypatch.setattr(reading, "find", lambda name: dataclasses.replace(EXPERIMENT, title="long " * 50))
+    monkeypatch.delenv("COLUMNS") if columns is None else monkeypatch.setenv("COLUMNS", str(columns))
+    _, out, _ = command("list", "--out", tmp_path)
+    assert ("…" in out) == (columns is not None)
+    assert ("long " * 50 in out) == (columns is None)
 
 
 def test_show_tells_on_request_where_an_experiment_differs(command, tmp_path):

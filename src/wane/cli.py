@@ -9,7 +9,6 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 
-from rich.console import Console
 from rich.table import Table
 
 import wane
@@ -17,6 +16,7 @@ from wane.commands.playing import evaluate
 from wane.commands.reading import compare, list_experiments, report, show
 from wane.commands.running import reproduce, run
 from wane.commands.showing import demo, errata
+from wane.commands.terminal import Terminal
 from wane.explorer.command import explore
 from wane.extras import MissingExtra
 from wane.names import UnknownName, unknown
@@ -24,6 +24,7 @@ from wane.runs.arguments import parse_call
 from wane.runs.errors import RunError, UsageError
 from wane.runs.forage import forage
 from wane.settings import SettingError
+from wane.texts import message
 
 COMMANDS: dict[str, Callable[..., None]] = {
     "demo": demo,
@@ -60,11 +61,9 @@ def print_help() -> None:
     table = Table("command", "what it does", title="wane: reinforcement learning when rewards wear off")
     for name, function in COMMANDS.items():
         table.add_row(name, (inspect.getdoc(function) or "").splitlines()[0])
-    console = Console(markup=False)
+    console = Terminal()
     console.print(table)
-    console.print(
-        "wane COMMAND --help shows the options of a command, and wane --version shows the version.", highlight=False
-    )
+    console.say("wane COMMAND --help shows the options of a command, and wane --version shows the version.")
 
 
 def main() -> None:
@@ -87,9 +86,9 @@ def main() -> None:
         raise SystemExit(1) from None
 
 
-def _print_error(message: str) -> None:
-    """Prints an error message in one line. Characters that a terminal cannot show are replaced."""
-    print("wane:", "".join(letter if letter.isprintable() else "�" for letter in message), file=sys.stderr)
+def _print_error(text: str) -> None:
+    """Prints an error message in one line, without what a terminal would obey, and without the middle of long text."""
+    print("wane:", message(text), file=sys.stderr)
 
 
 def _is_expected(error: Exception) -> bool:

@@ -93,7 +93,8 @@ def write_json(path: Path, content: Any, *, sealed: bool = False) -> Path:
     """Writes JSON that a person can read. A sealed dictionary gets a checksum of itself, which `read_json` compares."""
     content = content | {SEAL: _seal(content)} if sealed else content
     text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
-    return write(path, lambda draft: draft.write_text(text, "utf-8"))
+    # Names of files may hold halves of characters. JSON writes these as Python does.
+    return write(path, lambda draft: draft.write_text(text, "utf-8", "backslashreplace"))
 
 
 def read_json(path: Path, kind: type = dict) -> Any:

@@ -8,6 +8,7 @@ from report.folders import claim, edit_record, experiment, rewrite, run_folder
 from report.pages import page_of
 from wane import report
 from wane.files import checksum
+from wane.texts import plain
 
 
 @pytest.mark.parametrize(
@@ -116,7 +117,7 @@ def test_a_table_that_leads_out_of_the_folder_is_no_table(tmp_path, name):
     (folder / "circle.parquet").symlink_to(folder / "circle.parquet")
     edit_record(folder, tables=["returns", name], files={f"{name}.parquet": checksum(outside)})
     (run,) = report.collect(tmp_path)
-    assert run.problems == (f"{name}.parquet leads out of the folder.",)
+    assert run.problems == (plain(f"{name}.parquet leads out of the folder."),)
 
 
 @pytest.mark.parametrize("depth", [0, 1])

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import tyro
-from rich.console import Console
 
 from wane.commands.reading import list_experiments, report
+from wane.commands.terminal import Terminal
 from wane.experiments import FOLDERS, LEARNED, Scale, find, own
 from wane.runs.arguments import parse
 from wane.runs.errors import RunError, UsageError
@@ -54,11 +54,11 @@ def run(words: Sequence[str]) -> None:
     from wane import report as reports
     from wane.runs import Run, run_all
 
-    each, console = Run(name, settings, options.scale, options.out), Console(markup=False)
+    each, console = Run(name, settings, options.scale, options.out), Terminal()
     _refuse_other_file(each.folder.path, name)
     run_all([each], options.launch, resume=options.resume, save_seconds=options.save_seconds, console=console)
     console.print((reports.details if options.verbose else reports.summary)(reports.collect(each.folder.path)))
-    console.print(f"results: {each.folder.path}", soft_wrap=True)
+    console.say(f"results: {each.folder.path}")
 
 
 def parse_run(words: Sequence[str]) -> tuple[RunOptions, Any, str]:
@@ -109,5 +109,5 @@ def reproduce(
     names = [own.add_file(name) if own.is_file_name(name) else name for name in only]
     chosen = [name for name in dict.fromkeys(names) if not (tabular and name in LEARNED)]
     runs = [Run(name, find(name).settings(scale), scale, out) for name in chosen]
-    run_all(runs, launch, resume=True, replace=True, console=Console(markup=False))
+    run_all(runs, launch, resume=True, replace=True, console=Terminal())
     report(out, verbose)

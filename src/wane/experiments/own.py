@@ -5,12 +5,14 @@ receives a task from another process notes it first. The file's module is loaded
 file called json.py does no harm, and its folder comes last on the path, so that it can import its neighbours.
 """
 
+import os
 import sys
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
 
 from wane.names import UnknownName
+from wane.texts import cut
 
 PREFIX = "wane_own_"
 """The prefix of the name of a file's module."""
@@ -25,8 +27,8 @@ def is_file_name(name: str) -> bool:
 def add_file(name: str) -> str:
     """Notes where a file is, and returns the name of its experiment. Raises UnknownName if there is no such file."""
     path = Path(name).resolve()
-    if not path.is_file():
-        raise UnknownName(f"experiment {name!r}: there is no such file; name one that defines EXPERIMENT")
+    if not os.path.isfile(path):
+        raise UnknownName(f"experiment {cut(repr(name))}: there is no such file; name one that defines EXPERIMENT")
     _paths[path.name] = path
     return path.name
 

@@ -9,7 +9,7 @@ and the rest of the run is still used.
 import dataclasses
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,9 +19,12 @@ from wane.report.checks import AGENT_FILES, find_inside, read_claims, read_recor
 from wane.report.pictures import Picture, PictureError, read_figure, read_raster
 from wane.report.started import Started, read_started
 from wane.report.words import command, evaluate_command
+from wane.texts import message
 
 SCALES = ("paper", "quick")
 """The scales, in the order of the report."""
+MOST_PROBLEMS = 100
+"""The most problems of a run that are told."""
 LOOKS = 20
 """How often, at most, a folder that changes during reading is read again."""
 
@@ -170,7 +173,7 @@ def _moment(folder: Path) -> list[tuple[int, int] | None]:
 def _unread(folder: Path, problem: str) -> Run:
     """Returns a run of which only the folder's name is known."""
     place = folder.absolute()
-    return Run(folder, place.name.split("+")[0], place.parent.name, {}, problems=(problem,))
+    return Run(folder, place.name.split("+")[0], place.parent.name, {}, problems=_told([problem]))
 
 
 def _read_once(folder: Path) -> Run:
@@ -201,9 +204,15 @@ def _read_once(folder: Path) -> Run:
             for agent in record.get("agents", ())
             if all(f"agents/{agent}/{file}" in files for file in AGENT_FILES)
         ),
-        problems=tuple(problems),
+        problems=_told(problems),
         started=started,
     )
+
+
+def _told(problems: Sequence[str]) -> tuple[str, ...]:
+    """Returns the first problems, each in a line of its own, and how many more there are."""
+    more = len(problems) - MOST_PROBLEMS
+    return (*map(message, problems[:MOST_PROBLEMS]), *([f"There are {more:,} more problems."] if more > 0 else []))
 
 
 def _figure(files: Mapping[str, Path], problems: list[str]) -> Picture | None:

@@ -1,11 +1,13 @@
 """Finds runs by the names that users give: an experiment, the name of a run's folder, or its path."""
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
 from wane.experiments import FOLDERS, own
 from wane.names import unknown
 from wane.report.collect import SCALES, Run, collect, read
+from wane.report.words import command
 
 
 def runs_called(name: str, roots: Sequence[Path]) -> list[Run]:
@@ -51,7 +53,7 @@ def one_run(name: str, scale: str, roots: Sequence[Path]) -> Run:
         names = ", ".join(f"{run.scale}/{run.folder.name}" for run in runs)
         raise ValueError(f"{name} was not run with the settings of a scale; name one of its runs: {names}")
     if not found and not runs:
-        raise ValueError(f"{name} was not run yet: wane run {name} --scale {scale}")
+        raise ValueError(f"{name} was not run yet: {command(name, scale, {})}")
     run = found[0] if found else runs[0]
     if run.problems:
         raise ValueError(f"{run.folder} cannot be compared. {run.problems[0]}")
@@ -60,4 +62,4 @@ def one_run(name: str, scale: str, roots: Sequence[Path]) -> Run:
 
 def is_run_folder(name: str) -> bool:
     """Returns whether a name is the path of a run's folder."""
-    return Path(name).is_dir() and Path(name).absolute().parent.name in SCALES
+    return os.path.isdir(name) and Path(name).absolute().parent.name in SCALES

@@ -17,6 +17,7 @@ from tyro.constructors import ConstructorRegistry, PrimitiveConstructorSpec, Pri
 
 from wane.runs.errors import UsageError
 from wane.settings import check_values, deferred
+from wane.texts import cut
 
 REGISTRY = ConstructorRegistry()
 SENTENCES = {
@@ -106,7 +107,7 @@ def number_rule(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[Any] | None
             return number(words[0])
         except ValueError:
             kind = "a number" if number is float else "a whole number"
-            _refused.append(f"{kind} is needed, got {words[0]!r}")
+            _refused.append(f"{kind} is needed, got {cut(repr(words[0]))}")
             raise ValueError(_refused[-1]) from None
 
     return PrimitiveConstructorSpec(
