@@ -7,7 +7,8 @@ carried out. Nothing heavy is imported before a command runs, so `wane --help` a
 import inspect
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 from rich.table import Table
 
@@ -23,6 +24,7 @@ from wane.names import UnknownName, unknown
 from wane.runs.arguments import parse_call
 from wane.runs.errors import RunError, UsageError
 from wane.runs.forage import forage
+from wane.runs.interrupts import noted
 from wane.settings import SettingError
 from wane.texts import message
 
@@ -69,7 +71,12 @@ def print_help() -> None:
 def main() -> None:
     """Entry point of the `wane` command."""
     try:
-        call(sys.argv[1:])
+        with noted(), _flushed():
+            call(sys.argv[1:])
+    except BrokenPipeError:
+        # Whoever reads the output has seen enough, as `head` has. Python would complain once more when it ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise SystemExit(1) from None
     except KeyboardInterrupt:
         hint = "; go on with --resume, or with the same `wane reproduce`" if _can_resume() else ""
         print(f"\ninterrupted{hint}", file=sys.stderr)
@@ -84,6 +91,15 @@ def main() -> None:
             raise
         _print_error(_cure(error))
         raise SystemExit(1) from None
+
+
+@contextmanager
+def _flushed() -> Iterator[None]:
+    """Writes out what was printed when the block ends, however it ends."""
+    try:
+        yield
+    finally:
+        sys.stdout.flush()
 
 
 def _print_error(text: str) -> None:

@@ -24,14 +24,20 @@ def report(out: Path = Path("out"), verbose: bool = False) -> None:
         out: folder of the runs; the report becomes report.html in it
         verbose: print every claim with its statement and details
     """
+    if not out.is_dir() and out != Path("out"):
+        raise RunError(f"there is no folder {out}: begin with `{join(['wane', 'reproduce', '--out', str(out)])}`")
+    write_report(out, verbose)
+
+
+def write_report(out: Path, verbose: bool, folders: Sequence[Path] = ()) -> None:
+    """Writes the report of all runs, and prints the verdicts of those in some folders, or of all experiments."""
     from wane import report as reports
 
     console = Terminal()
-    if not out.is_dir() and out != Path("out"):
-        raise RunError(f"there is no folder {out}: begin with `{join(['wane', 'reproduce', '--out', str(out)])}`")
     page = reports.write(out / "report.html", *_roots(out))
     show_claims = reports.details if verbose else reports.summary
-    console.print(show_claims(reports.collect(*_roots(out)), [find(name) for name in FOLDERS]))
+    runs, experiments = reports.collect(*(folders or _roots(out))), [] if folders else list(FOLDERS)
+    console.print(show_claims(runs, [find(name) for name in experiments]))
     console.say(f"report: {page}")
 
 

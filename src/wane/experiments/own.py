@@ -1,12 +1,15 @@
 """Users' own experiments that are files: `wane run ./walk.py`.
 
-The name of such an experiment is the name of its file, "walk.py". `add_file` notes where the file is; a process that
-receives a task from another process notes it first. The file's module is loaded under a name with a prefix, so that a
-file called json.py does no harm, and its folder comes last on the path, so that it can import its neighbours.
+Such an experiment is known by the name of its file, "walk.py", and its runs are filed under its own name. `add_file`
+notes where the file is; a process that receives a task from another process notes it first. The file's module is loaded
+under a name with a prefix, so that a file called json.py does no harm, and its folder comes last on the path, so that
+it can import its neighbours.
 """
 
 import os
+import re
 import sys
+from collections.abc import Container
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
@@ -73,6 +76,17 @@ def load(name: str) -> ModuleType:
         del sys.modules[module_name]
         raise
     return module
+
+
+def check_name(file: str, name: str, taken: Container[str]) -> None:
+    """Raises UnknownName if runs cannot be filed under the name of a file's experiment."""
+    if name in taken:
+        raise UnknownName(f"experiment {file!r}: {name!r} is an experiment of wane; give yours another name")
+    if not re.fullmatch(r"\w[\w.-]*", name):
+        raise UnknownName(
+            f"experiment {file!r}: its name {cut(repr(name))} is the name of a folder, so it may hold letters, digits, "
+            "'_', '-' and '.' only"
+        )
 
 
 def module_name_of(name: str) -> str:

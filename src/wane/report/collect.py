@@ -90,9 +90,14 @@ class Run:
         return Texts(**found) if found.get("title") else None
 
     @property
+    def source(self) -> str:
+        """What `wane run` takes for this experiment: its name, or the path of its file."""
+        return self.record.get("file") or (self.started.experiment if self.started else self.experiment)
+
+    @property
     def command(self) -> str:
         """The command that repeats the run."""
-        return command(self.record.get("file") or self.experiment, self.scale, self.changed)
+        return command(self.source, self.scale, self.changed)
 
     @property
     def evaluate_commands(self) -> dict[str, str]:

@@ -20,7 +20,7 @@ def runs_called(name: str, roots: Sequence[Path]) -> list[Run]:
         return [read(Path(name))]
     runs = collect(*roots)
     short = Path(name).name if own.is_file_name(name) else name
-    found = [run for run in runs if run.experiment == short]
+    found = [run for run in runs if _is_of(run, name)]
     if "+" in name or "/" in short or not found:
         found = [run for run in runs if short in (run.folder.name, f"{run.scale}/{run.folder.name}")]
     # The experiments that users wrote themselves are not known here, so such a name may exist.
@@ -35,7 +35,7 @@ def standard_run(name: str, scale: str | None, runs: Sequence[Run]) -> Run | Non
     The name of an experiment stands for the run with the settings of a scale, any other name for one run. Without a
     scale, a quick run is preferred to one at the paper's scale.
     """
-    is_experiment = not is_run_folder(name) and any(run.experiment in (name, Path(name).name) for run in runs)
+    is_experiment = not is_run_folder(name) and any(_is_of(run, name) for run in runs)
     if is_experiment:
         runs = [run for run in runs if run.is_standard and scale in (None, run.scale)]
         runs = sorted(runs, key=lambda run: run.scale != "quick")
@@ -58,6 +58,12 @@ def one_run(name: str, scale: str, roots: Sequence[Path]) -> Run:
     if run.problems:
         raise ValueError(f"{run.folder} cannot be compared. {run.problems[0]}")
     return run
+
+
+def _is_of(run: Run, name: str) -> bool:
+    """Returns whether a run is one of an experiment, which is called by its name or by its file."""
+    file = Path(name).name if own.is_file_name(name) else None
+    return run.experiment in (name, file) or (file is not None and Path(run.source).name == file)
 
 
 def is_run_folder(name: str) -> bool:

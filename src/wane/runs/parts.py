@@ -9,12 +9,10 @@ import re
 import shutil
 import tempfile
 from collections.abc import Mapping
-from io import BytesIO
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import pandas as pd
-
+from wane.experiments.common.tables import read_table
 from wane.experiments.contract import Savable, Tables
 from wane.files import DamagedFile, checksum, read_bytes, read_json, write, write_json
 
@@ -121,7 +119,10 @@ def _check_note(note: dict[str, Any]) -> None:
 def load_part(folder: Path) -> Part:
     """Reads a part that `problem_of_part` finds nothing wrong with. Raises DamagedFile if a file holds no table."""
     note = read_json(folder / "part.json")
-    tables = {name: _read_table(folder / "tables" / f"{name}.parquet") for name in note["tables"]}
+    try:
+        tables = {name: read_table(folder / "tables" / f"{name}.parquet") for name in note["tables"]}
+    except DamagedFile as error:
+        raise DamagedFile(f"{error}: run again without --resume to start over and replace it") from error
     agents: dict[str, AgentFiles] = {name: {} for name in note["agents"]}
     for path in note["files"]:
         kind, _, rest = path.partition("/")
@@ -129,12 +130,3 @@ def load_part(folder: Path) -> Part:
         if kind == "agents" and name in agents:
             agents[name][file] = read_bytes(folder / path)
     return Part(tables, agents, note["cost"])
-
-
-def _read_table(path: Path) -> pd.DataFrame:
-    try:
-        return pd.read_parquet(BytesIO(read_bytes(path)))
-    except (OSError, ValueError) as error:
-        raise DamagedFile(
-            f"{path} holds no table ({error}): run again without --resume to start over and replace it"
-        ) from error
