@@ -118,4 +118,6 @@ def find(name: str) -> "Experiment":
     experiment = getattr(module, "EXPERIMENT", None)
     if not isinstance(experiment, Experiment):
         raise UnknownName(f"experiment {name!r}: the module has no EXPERIMENT that is a wane.experiments.Experiment")
+    if own.is_file_name(name):
+        own.check_name(name, experiment.name, FOLDERS)
     return experiment
