@@ -1,6 +1,7 @@
-"""Errors for mistyped names: they list the known names, and propose the one that was probably meant."""
+"""What errors say about names and values: the known names and the one that was probably meant, and a value in short."""
 
 import difflib
+import reprlib
 from collections.abc import Iterable
 
 
@@ -17,7 +18,20 @@ def unknown(kind: str, name: object, known: Iterable[str], more: str = "") -> Un
     known = [str(each) for each in known]
     near = nearest(str(name), known)
     begin = f"did you mean {near!r}? There are" if near else "there are"
-    return UnknownName(f"unknown {kind} {name!r}: {begin} {', '.join(known)}{more}")
+    return UnknownName(f"unknown {kind} {shown(name)}: {begin} {', '.join(known)}{more}")
+
+
+def shown(value: object) -> str:
+    """Returns a value as an error shows it: as Python writes it, without the middle of a long one.
+
+    >>> print(shown("four-rooms"), shown(10**400))
+    'four-rooms' 1000000000000000000...0000000000000000000
+    """
+    return _SHORT.repr(value)
+
+
+_SHORT = reprlib.Repr()
+_SHORT.maxstring = _SHORT.maxother = 200
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:

@@ -12,6 +12,7 @@ from jaxtyping import Float, Int
 
 from wane.checks import check_range
 from wane.depletion import LAMBDA, Depletion, Limits, Memory, one_more, parameter, without_overflow
+from wane.names import shown
 from wane.sums import fraction_to_power
 from wane.types import AnyArray, Numbers
 
@@ -124,4 +125,4 @@ class TotalTime(Depletion):
 
 def _check_form(form: str) -> None:
     if form not in ("reward", "representation"):
-        raise ValueError(f'form is "reward" (as the paper writes the reward) or "representation", got {form!r}')
+        raise ValueError(f'form is "reward" (as the paper writes the reward) or "representation", got {shown(form)}')
