@@ -112,7 +112,7 @@ def read_json(path: Path, kind: type = dict) -> Any:
         raise DamagedFile(f"{path} cannot be read ({error})") from error
     if not isinstance(content, kind):
         raise DamagedFile(f"{path} holds a {type(content).__name__} where a {kind.__name__} belongs")
-    if _is_deep(content):
+    if is_deep(content):
         raise DamagedFile(f"{path} nests lists or dictionaries more than {DEEPEST} deep")
     if isinstance(content, dict) and SEAL in content and content[SEAL] != _seal(content):
         raise DamagedFile(f"{path} was changed after it was written: its checksum does not match its contents")
@@ -152,7 +152,8 @@ def _seal(content: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
 
 
-def _is_deep(content: Any) -> bool:
+def is_deep(content: Any) -> bool:
+    """Returns whether the content of a JSON file nests lists or dictionaries more than `DEEPEST` deep."""
     # This goes level by level, because a recursive function would fail on exactly the files that it should find.
     level = [content]
     for _ in range(DEEPEST):

@@ -27,7 +27,7 @@ from scipy.linalg import blas as _blas
 from scipy.sparse.csgraph import breadth_first_order
 from scipy.sparse.linalg import LinearOperator
 
-from wane.checks import is_traced, require
+from wane.checks import as_floats, is_traced, require
 from wane.limits import require_memory
 from wane.types import AnyArray, ArrayLike, Integer, Kernel, KernelLike, Scalar
 
@@ -278,7 +278,7 @@ def check_discount(discount: Scalar) -> Any:
         return discount
     if is_traced(discount):
         return require(discount, lambda g: (g >= 0) & (g <= 1), "discount must lie in [0, 1]: it is the γ of Σ γᵗ rₜ")
-    if np.ndim(discount) != 0 or not 0 <= float(discount) <= 1:
+    if np.ndim(discount) != 0 or not 0 <= as_floats("discount", discount) <= 1:
         raise ValueError(f"discount must be one number in [0, 1], got {discount}: it is the γ of Σ γᵗ rₜ")
     return discount if isinstance(discount, jax.Array) else float(discount)
 

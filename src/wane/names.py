@@ -3,7 +3,7 @@
 import difflib
 from collections.abc import Iterable
 
-from wane.texts import LONGEST_VALUE, cut
+from wane.texts import LONGEST_VALUE, shown
 
 
 class UnknownName(ValueError):
@@ -19,7 +19,7 @@ def unknown(kind: str, name: object, known: Iterable[str], more: str = "") -> Un
     known = [str(each) for each in known]
     near = nearest(str(name), known)
     begin = f"did you mean {near!r}? There are" if near else "there are"
-    return UnknownName(f"unknown {kind} {cut(repr(name))}: {begin} {', '.join(known)}{more}")
+    return UnknownName(f"unknown {kind} {shown(name)}: {begin} {', '.join(known)}{more}")
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:

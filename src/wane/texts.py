@@ -5,6 +5,7 @@ as a book; and a word of a command can hold spaces and quotes. `plain`, `cut` an
 """
 
 import os
+import reprlib
 import shlex
 import unicodedata
 from collections.abc import Iterable
@@ -38,6 +39,19 @@ def cut(text: str, most: int = LONGEST_VALUE) -> str:
         return text
     end = most // 4
     return f"{text[: most - end - 1]}…{text[len(text) - end :]}"
+
+
+def shown(value: object) -> str:
+    """Returns a value as an error shows it: as Python writes it, without the middle of a long one.
+
+    >>> print(shown("four-rooms"), shown(10**400))
+    'four-rooms' 100000000000000000...0000000000000000000
+    """
+    return _SHORT.repr(value)
+
+
+_SHORT = reprlib.Repr()
+_SHORT.maxstring = _SHORT.maxother = 200
 
 
 def message(text: str) -> str:

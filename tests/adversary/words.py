@@ -131,7 +131,7 @@ def description_case(rng: np.random.Generator) -> None:
         assert np.array_equal(getattr(again.depletion, field.name), getattr(world.depletion, field.name))
     try:
         other = describe.from_description(mutated(rng, described))
-    except (ValueError, TypeError, OverflowError) as error:
+    except ValueError as error:
         return assert_in_words(error)
     assert other.n_states > 0
 

@@ -25,8 +25,9 @@ from wane import depletion as depletions
 from wane import regrowth
 from wane.checks import is_traced
 from wane.depletion import Depletion
-from wane.files import read_json
+from wane.files import DEEPEST, is_deep, read_json
 from wane.names import unknown
+from wane.texts import shown
 from wane.worlds.control import task as control
 from wane.worlds.control.task import Task
 from wane.worlds.observe import OBSERVATIONS
@@ -94,6 +95,8 @@ def from_text(source: str | Path) -> World:
     except (ValueError, RecursionError) as error:
         cure = "" if source.lstrip().startswith("{") else ": to read a file, pass its pathlib.Path"
         raise ValueError(f"the description of a world is not JSON ({error}){cure}") from error
+    if is_deep(description):
+        raise ValueError(f"the description of a world nests lists or dictionaries more than {DEEPEST} deep")
     return world_from_description(description)
 
 
@@ -116,7 +119,7 @@ def depletion_from_description(description: Any) -> Depletion:
     """Returns the depletion of a description. Raises ValueError for an unknown kind and for wrong values."""
     if not isinstance(description, dict) or not isinstance(description.get("kind"), str):
         kinds = ", ".join(KINDS)
-        raise ValueError(f'a depletion is a dictionary with its "kind" ({kinds}), got {description!r}')
+        raise ValueError(f'a depletion is a dictionary with its "kind" ({kinds}), got {shown(description)}')
     if description["kind"] not in KINDS:
         raise unknown("kind of depletion", description["kind"], KINDS)
     kind = KINDS[description["kind"]]
@@ -178,10 +181,10 @@ def _is_number(value: Any) -> bool:
 def _check_keys(description: Any, what: str, fields: tuple[dataclasses.Field[Any], ...]) -> None:
     """Raises ValueError unless all names of a dictionary are fields, and all fields without a default are there."""
     if not isinstance(description, dict):
-        raise ValueError(f"{what} is described by a dictionary, got {description!r}")
+        raise ValueError(f"{what} is described by a dictionary, got {shown(description)}")
     names = [field.name for field in fields]
     if strange := [name for name in description if name not in names]:
-        raise ValueError(f"{what} has no {strange[0]!r}: it has {', '.join(names)}")
+        raise ValueError(f"{what} has no {shown(strange[0])}: it has {', '.join(names)}")
     for field in fields:
         required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
         if required and field.name not in description:
@@ -190,7 +193,7 @@ def _check_keys(description: Any, what: str, fields: tuple[dataclasses.Field[Any
 
 def _number(value: Any, name: str) -> int | float:
     if not _is_number(value):
-        raise ValueError(f"{name} is a number, got {value!r}")
+        raise ValueError(f"{name} is a number, got {shown(value)}")
     return value
 
 
@@ -200,7 +203,7 @@ def _optional(value: Any, name: str) -> int | float | None:
 
 def _text(value: Any, name: str) -> str:
     if not isinstance(value, str):
-        raise ValueError(f"{name} is text, got {value!r}")
+        raise ValueError(f"{name} is text, got {shown(value)}")
     return value
 
 
@@ -217,15 +220,15 @@ def _array(value: Any, name: str) -> Any:
     try:
         array = np.array(value)
     except ValueError as error:
-        raise ValueError(f"the rows of {name} have different lengths: {value}") from error
+        raise ValueError(f"the rows of {name} have different lengths: {shown(value)}") from error
     if array.dtype.kind not in "if":
-        raise ValueError(f"{name} holds an integer that is too large for 64 bits: {value}")
+        raise ValueError(f"{name} holds an integer that is too large for 64 bits: {shown(value)}")
     return array
 
 
 def _arrays(value: Any, name: str) -> list[Any]:
     if not isinstance(value, list):
-        raise ValueError(f"{name} is a list, got {value!r}")
+        raise ValueError(f"{name} is a list, got {shown(value)}")
     return [_array(entry, name) for entry in value]
 
 
