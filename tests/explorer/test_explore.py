@@ -122,6 +122,8 @@ def test_a_world_survives_its_json(name):
         (told(rewards=[np.nan]), "finite"),
         (told(discount=10**400), "discount is beyond 1.8e308"),
         (told(start=[[0] * 2] * 2), "start array([[0, 0],"),
+        (told(n_actions=np.inf), "n_actions is a whole number, got inf"),
+        (told(horizon=2.5), "horizon is a whole number, got 2.5"),
         (told(start="x" * 5000), "xxx' stands 0 times on the map"),
         (told(policies=json.loads("[" * 300 + "]" * 300)), "nests lists or dictionaries more than 50 deep"),
         (told(depletion={"kind": "Geometric", "lam": 10**400}), "Geometric(lam) is beyond 1.8e308"),
@@ -139,9 +141,9 @@ def test_json_from_elsewhere_is_refused_with_a_reason(text, reason):
 
 
 def test_json_that_other_programs_write(tmp_path):
-    """JavaScript writes 1e20 as an integer of 21 digits."""
-    world = World.from_json(told(depletion={"kind": "FirstVisits", "n": 10**20}, rewards=[10**20]))
-    assert (world.depletion.n, world.rewards[0]) == (1e20, 1e20)
+    """JavaScript writes 1e20 as an integer of 21 digits, and others write 4 as 4.0."""
+    world = World.from_json(told(depletion={"kind": "FirstVisits", "n": 10**20}, rewards=[10**20], n_actions=4.0))
+    assert (world.depletion.n, world.rewards[0], world.n_actions) == (1e20, 1e20, 4)
     with pytest.raises(DamagedFile, match="is missing"):
         World.from_json(tmp_path / "none.json")
 

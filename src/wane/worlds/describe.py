@@ -197,6 +197,14 @@ def _number(value: Any, name: str) -> int | float:
     return value
 
 
+def _whole(value: Any, name: str) -> int:
+    """Reads a whole number, which other programs may write as 5.0."""
+    number = _number(value, name)
+    if isinstance(number, float) and not number.is_integer():
+        raise ValueError(f"{name} is a whole number, got {value!r}")
+    return int(number)
+
+
 def _optional(value: Any, name: str) -> int | float | None:
     return None if value is None else _number(value, name)
 
@@ -241,10 +249,10 @@ _READERS: dict[str, Callable[[Any, str], Any]] = {
     "timing": _text,
     "wall_penalty": _number,
     "start": lambda value, name: value if isinstance(value, str) else _array(value, name),
-    "n_actions": _number,
+    "n_actions": _whole,
     "slip": _number,
     "observation": _text,
-    "horizon": _optional,
+    "horizon": lambda value, name: None if value is None else _whole(value, name),
     "threshold": _optional,
     "policies": _arrays,
 }
