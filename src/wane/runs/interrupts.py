@@ -50,11 +50,12 @@ def noted() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread() or earlier in (signal.SIG_IGN, None, _note):
         yield
         return
-    hook = sys.unraisablehook
+    hook, timers = sys.unraisablehook, list[threading.Timer]()
 
     def repeat(forgotten: "sys.UnraisableHookArgs") -> None:
         if issubclass(forgotten.exc_type, KeyboardInterrupt):  # A moment later, Python is somewhere else.
-            threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT)).start()
+            timers.append(threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT)))
+            timers[-1].start()
         else:
             hook(forgotten)
 
@@ -69,6 +70,8 @@ def noted() -> Iterator[None]:
             raise KeyboardInterrupt from error
         raise
     finally:
+        for timer in timers:
+            timer.cancel()
         signal.signal(signal.SIGINT, earlier)
         sys.unraisablehook = hook
         _received.clear()
