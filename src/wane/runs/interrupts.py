@@ -1,22 +1,22 @@
 """Ctrl-C during a run, which must neither be lost nor come while a chunk is half computed.
 
 Python turns Ctrl-C into a KeyboardInterrupt wherever the program is at that moment. JAX calls a function of its own
-whenever Python collects garbage, and Python prints and forgets what is raised in such a function. So every Ctrl-C is
-also noted, and `check` raises it again at the next point where the run can stop. While a loop computes a chunk,
-Ctrl-C is only noted: the chunk is computed to its end and saved. A second Ctrl-C interrupts at once.
+whenever Python collects garbage, and Python forgets what is raised in such a function. So a Ctrl-C that it forgets is
+repeated; and every Ctrl-C is noted, so that `check` raises it at the next point where the run can stop, whoever else
+forgot it. While a loop computes a chunk, Ctrl-C is only noted: the chunk is computed to its end and saved. A second
+Ctrl-C interrupts at once.
 
 Where Ctrl-C is ignored, as in a script that a shell runs in the background, it stays ignored.
 """
 
 import os
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-COLLECTING = "_xla_gc_callback"
-"""The name of JAX's function that Python calls when it collects garbage."""
 _received: list[int] = []
 """The signals since the outermost `noted` began."""
 _held: list[bool] = []
@@ -25,13 +25,8 @@ _held: list[bool] = []
 
 def _note(number: int, frame: FrameType | None) -> None:
     _received.append(number)
-    if _held and len(_received) == 1:
-        return
-    if frame is not None and frame.f_code.co_name == COLLECTING:
-        # What is raised here would be printed and forgotten. A moment later, Python is somewhere else.
-        threading.Timer(0.05, os.kill, (os.getpid(), number)).start()
-        return
-    raise KeyboardInterrupt
+    if not _held or len(_received) > 1:
+        raise KeyboardInterrupt
 
 
 def is_interrupted() -> bool:
@@ -55,8 +50,18 @@ def noted() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread() or earlier in (signal.SIG_IGN, None, _note):
         yield
         return
+    hook, timers = sys.unraisablehook, list[threading.Timer]()
+
+    def repeat(forgotten: "sys.UnraisableHookArgs") -> None:
+        if issubclass(forgotten.exc_type, KeyboardInterrupt):  # A moment later, Python is somewhere else.
+            timers.append(threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT)))
+            timers[-1].start()
+        else:
+            hook(forgotten)
+
     _received.clear()
     signal.signal(signal.SIGINT, _note)
+    sys.unraisablehook = repeat
     try:
         yield
         check()
@@ -65,7 +70,10 @@ def noted() -> Iterator[None]:
             raise KeyboardInterrupt from error
         raise
     finally:
+        for timer in timers:
+            timer.cancel()
         signal.signal(signal.SIGINT, earlier)
+        sys.unraisablehook = hook
         _received.clear()
 
 
