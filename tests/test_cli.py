@@ -427,7 +427,7 @@ def test_evaluate_names_what_is_wrong(command, agent, tmp_path):
     status, out, errors = command("evaluate", agent, "--world", "four-rooms")
     assert status == 1
     assert out == ""
-    assert "trained in a world with 3 states, 5 actions and 2 sites, and cannot act in a world with 68 states" in errors
+    assert "trained in a world with 3 states, 5 actions, 2 sites, and cannot act in a world with 68 states" in errors
     shutil.copytree(agent, tmp_path / "damaged")
     (tmp_path / "damaged" / "params.safetensors").write_bytes(b"half")
     status, _, errors = command("evaluate", tmp_path / "damaged")
