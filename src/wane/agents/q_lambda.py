@@ -12,7 +12,7 @@ The paper keeps a column of Φ for every state. No column depends on another, an
 nothing are multiplied by 0. This module therefore keeps only the columns of the sites; Q, the actions and these columns
 are the same as in the paper. The r that chooses a' is what remains after the step, as when the agent acts in s'. The
 target bootstraps even at the end of an episode: Φ is a property of the transitions, and an episode that ends because
-nothing remains ends because of its rewards.
+nothing remains ends because of its rewards. Only where no state can follow (`MDPWorld.ends`) it does not.
 
 The world may have any depletion; λ is what the agent believes.
 
@@ -38,7 +38,7 @@ from wane.exact.representations import check_parameters
 from wane.settings import Checked, Count, Discount, Finite, Probability, Range, Weight
 from wane.types import AnyArray, Integer, Numbers, PerSite, Scalar, Tree
 from wane.worlds.observe import Seen
-from wane.worlds.world import World
+from wane.worlds.process import Tabular, at_site, bootstrap_discount
 
 OBSERVATION = "index+remaining"
 
@@ -90,28 +90,29 @@ def td_error(
     return bellman_target(phi_next, visited, lam, discount) - phi_t
 
 
-def init(key: jax.Array, world: World, config: Config) -> State:
+def init(key: jax.Array, world: Tabular, config: Config) -> State:
     """Returns a table whose entries are all `config.optimism`. Nothing is drawn from `key`."""
     check_parameters(Geometric(config.lam), world.n_sites)
     return State(jnp.full((world.n_states, world.n_actions, world.n_sites), config.optimism, float))
 
 
 def update(
-    state: State, data: Transition, world: World, config: Config, key: None = None
+    state: State, data: Transition, world: Tabular, config: Config, key: None = None
 ) -> tuple[State, Float[AnyArray, " sites"]]:
     """Applies Algorithm 1 to one transition. Returns the new state and the TD error."""
     cell, (next_cell, remaining) = data.observation.view, data.next_observation
     phi_next = state.phi[next_cell]
     phi_next = phi_next[greedy_action(phi_next, remaining)]
-    visited = (cell == world.sites).astype(phi_next.dtype)
+    visited = at_site(world.site_of, cell, world.n_sites).astype(phi_next.dtype)
     lam = jnp.asarray(config.lam, phi_next.dtype)
-    error = td_error(state.phi[cell, data.action], phi_next, visited, lam, discount_of(world, config))
+    discount = bootstrap_discount(world, discount_of(world, config), cell, data.action)
+    error = td_error(state.phi[cell, data.action], phi_next, visited, lam, discount)
     return State(state.phi.at[cell, data.action].add(config.step_size * data.live * error)), error
 
 
 def train(
     key: jax.Array,
-    world: World,
+    world: Tabular,
     config: Config,
     state: State | None = None,
     first: Integer = 0,
@@ -141,7 +142,7 @@ def train(
     return train_episodes(key, state, first, episodes, config.evaluate_every, learn, evaluate)
 
 
-def policy(params: State, world: World, config: Config) -> Policy:
+def policy(params: State, world: Tabular, config: Config) -> Policy:
     """Returns the greedy policy: it takes the best action for what remains of the rewards."""
     return Policy(_act, params, draw=no_draws, observation=OBSERVATION)
 

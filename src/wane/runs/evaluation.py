@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import jax
 import numpy as np
@@ -12,8 +12,8 @@ from wane import agents, worlds
 from wane.agents.common.driving import Played, drive
 from wane.agents.common.rollout import Episode, require_room
 from wane.agents.trained import Trained
-from wane.worlds import World
 from wane.worlds.control import Task
+from wane.worlds.process import Solvable, Tabular
 
 
 class Evaluation(NamedTuple):
@@ -29,7 +29,7 @@ class Evaluation(NamedTuple):
     """All episodes, with the episodes along the first axis."""
 
 
-def evaluate(trained: Trained, world: World | Task | None = None, episodes: int = 100, seed: int = 0) -> Evaluation:
+def evaluate(trained: Trained, world: Tabular | Task | None = None, episodes: int = 100, seed: int = 0) -> Evaluation:
     """Plays episodes in the agent's own world, or in a given one.
 
     Raises ValueError for fewer than one episode, for episodes that need too much memory, and for a world that the agent
@@ -48,17 +48,17 @@ def evaluate(trained: Trained, world: World | Task | None = None, episodes: int 
     return Evaluation(returns, rewards.sum(1), live.sum(1), played)
 
 
-def place_called(name: str, trained: Trained) -> World | Task:
+def place_called(name: str, trained: Trained) -> Tabular | Task:
     """Returns the world of a name, or the task for an agent that was trained in one. Raises ValueError if unknown."""
     return Task(name) if isinstance(trained.world, Task) else worlds.make(name)
 
 
-def best_return(world: World | Task) -> float | None:
+def best_return(world: Tabular | Task) -> float | None:
     """Returns the optimal return from the world's start, or None where it cannot be computed to three digits."""
-    if isinstance(world, Task):
+    if isinstance(world, Task) or not hasattr(world, "optimum"):
         return None
     try:
-        best = world.optimum()
+        best = cast(Solvable, world).optimum()
     except (ValueError, TypeError):
         return None
     known = best.error <= 1e-3 * float(np.max(np.abs(best.values)))
