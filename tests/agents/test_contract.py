@@ -12,10 +12,9 @@ import pytest
 import wane
 from adversary.hostile import nothing_new
 from wane.agents import Trained, forward_backward, load
-from wane.agents.common.contract import PLANNERS, missing_names
+from wane.agents.common.contract import find, names
 from wane.agents.common.rollout import play
 from wane.agents.common.views import Sight
-from wane.agents.trained import AGENTS, agent_module
 from wane.files import DamagedFile, read_json, save_arrays, write_json
 from wane.runs.evaluation import evaluate
 from wane.worlds import make
@@ -23,6 +22,7 @@ from wane.worlds.control import Task
 from wane.worlds.describe import describe
 
 KEY = jax.random.key(0)
+AGENTS = names()
 ROOMS = make("four-rooms-7", horizon=12)
 SLOW = ("forward_backward", "sac", "a2c", "lambda_features", "laplacian", "learned_operator")
 """Agents with networks, whose training compiles for long. `make test` saves and plays them untrained."""
@@ -56,26 +56,25 @@ CONFIGS = {
 def config_of(name):
     if name == "lambda_features":
         base = dataclasses.replace(config_of("laplacian"), walk="policies")
-        return agent_module(name).Config(base=base, hidden=(4,), iterations=1, epochs=1)
-    return TINY if name == "forward_backward" else agent_module(name).Config(**CONFIGS[name])
+        return find(name).Config(base=base, hidden=(4,), iterations=1, epochs=1)
+    return TINY if name == "forward_backward" else find(name).Config(**CONFIGS[name])
 
 
 def trained(name, config=None):
     config, world = config or config_of(name), WORLDS.get(name, ROOMS)
-    return Trained(name, world, config, agent_module(name).train(KEY, world, config)[0])
+    return Trained(name, world, config, find(name).train(KEY, world, config)[0])
 
 
 def untrained(name):
     config, world = config_of(name), WORLDS.get(name, ROOMS)
-    return Trained(name, world, config, agent_module(name).init(KEY, world, config))
+    return Trained(name, world, config, find(name).init(KEY, world, config))
 
 
 @pytest.mark.parametrize("name", AGENTS)
 def test_all_names_are_there(name):
-    module = agent_module(name)
-    assert missing_names(module) == []
-    assert hasattr(module, "update") == (name not in PLANNERS)
-    assert dataclasses.is_dataclass(module.Config)
+    agent = find(name)
+    assert agent.name == name
+    assert dataclasses.is_dataclass(agent.Config)
     with pytest.raises(dataclasses.FrozenInstanceError):
         config_of(name).anything = 1
 
@@ -101,7 +100,7 @@ def test_save_load_and_play(name, make_agent, tmp_path):
 
 @pytest.mark.parametrize("name", ["q_lambda", "q_learning", "td"])
 def test_training_is_one_program_over_seeds(name):
-    module, config = agent_module(name), config_of(name)
+    module, config = find(name), config_of(name)
     states, _ = jax.jit(jax.vmap(lambda key: module.train(key, ROOMS, config)))(jax.random.split(KEY, 2))
     alone = module.train(jax.random.split(KEY, 2)[1], ROOMS, config)[0]
     for many, one in zip(*map(jax.tree_util.tree_leaves, (states, alone)), strict=True):
@@ -110,11 +109,11 @@ def test_training_is_one_program_over_seeds(name):
 
 def test_settings_of_all_kinds_come_back(tmp_path):
     lam = np.linspace(0, 1, 3)
-    config = agent_module("td").Config(lam=lam, policy=np.array(ROOMS.policies[1]), form="state", episodes=2)
+    config = find("td").Config(lam=lam, policy=np.array(ROOMS.policies[1]), form="state", episodes=2)
     again = load(trained("td", config).save(tmp_path / "td"))
     np.testing.assert_array_equal(again.config.lam, lam)
     np.testing.assert_array_equal(again.config.policy, ROOMS.policies[1])
-    believed = agent_module("gpi").Config(depletion=wane.Hyperbolic(2.0), refresh=False)
+    believed = find("gpi").Config(depletion=wane.Hyperbolic(2.0), refresh=False)
     assert load(trained("gpi", believed).save(tmp_path / "gpi")).config.depletion == wane.Hyperbolic(2.0)
 
 
@@ -246,7 +245,7 @@ def test_another_world_s_table_does_not_fit(tmp_path):
 def test_greedy_policies_use_what_remains():
     """Two sites beside each other: once the better one is used up, the agent goes to the other one."""
     world = make("corridor", length=3, rewards=[1.0, 0.9], depletion=wane.Geometric(0.0), horizon=8, start=1)
-    config = agent_module("q_lambda").Config(lam=0.0, episodes=300, epsilon=0.5)
-    state = jax.jit(lambda: agent_module("q_lambda").train(KEY, world, config))()[0]
-    _, episode = play(KEY, world, agent_module("q_lambda").policy(state, world, config))
+    config = find("q_lambda").Config(lam=0.0, episodes=300, epsilon=0.5)
+    state = jax.jit(lambda: find("q_lambda").train(KEY, world, config))()[0]
+    _, episode = play(KEY, world, find("q_lambda").policy(state, world, config))
     assert float(jnp.sum(episode.rewards)) == pytest.approx(1.9)

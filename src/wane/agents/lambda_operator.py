@@ -33,6 +33,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from wane.agents.common.contract import Agent
 from wane.agents.common.policy import Policy, no_draws
 from wane.agents.forward_backward.tasks import all_rewards
 from wane.depletion import Geometric
@@ -132,3 +133,6 @@ def _act(
 ) -> tuple[Any, Tree, None]:
     _, q = operate(state, all_rewards(world, observation.remaining), config)
     return jnp.argmax(q[observation.view]).astype(jnp.int32), carry, None
+
+
+AGENT = Agent("lambda_operator", Config, State, init, train, policy)

@@ -38,6 +38,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from wane.agents.common.contract import Agent
 from wane.agents.common.policy import Policy, dot, first_best, no_draws, sample_action, uniforms
 from wane.agents.common.rollout import Transition, discount_of, episode_numbers, play
 from wane.depletion import Depletion, Geometric
@@ -248,3 +249,6 @@ def importance_weights(
     """π(a|s) / b(a|s), and 0 for actions that the agent never takes."""
     taken = behaviour(chances, config)
     return np.divide(chances, taken, out=np.zeros_like(chances), where=taken > 0)
+
+
+AGENT = Agent("td", Config, State, init, train, policy, update, unit="episodes")
