@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from wane.lazy import attach
 
 if TYPE_CHECKING:
-    from wane import agents, exact, experiments, foraging, worlds
+    from wane import agents, exact, experiments, foraging, testing, worlds
     from wane.checks import jit_checks
     from wane.depletion import Depletion, Diminishing, FirstVisits, Geometric, Hyperbolic, Listed, PowerLaw
     from wane.exact.bellman import iterate
@@ -67,6 +67,7 @@ __all__ = [
     "patch_representation",
     "representation",
     "successor_representation",
+    "testing",
     "worlds",
 ]
 

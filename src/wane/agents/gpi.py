@@ -49,7 +49,7 @@ from wane.mdp import check_policy
 from wane.settings import Checked
 from wane.types import AnyArray, Tree
 from wane.worlds.observe import Seen
-from wane.worlds.world import World
+from wane.worlds.process import Solvable, single_states
 
 OBSERVATION = "index+remaining"
 Timing = Literal["departure", "arrival"]
@@ -82,7 +82,7 @@ def check_timing(timing: str) -> None:
 
 
 def representations(
-    world: World,
+    world: Solvable,
     policies: Sequence[Any] | np.ndarray | None = None,
     depletion: Depletion | None = None,
     *,
@@ -97,10 +97,8 @@ def representations(
     if len(chosen) == 0:
         raise ValueError("there is no policy to compose: pass some, or use a world that has policies")
     depletion = world.depletion if depletion is None else depletion
-    mdp = world.mdp
-    phis = [
-        representation(mdp.under(policy), depletion, discount=world.discount, sites=world.sites) for policy in chosen
-    ]
+    mdp, sites = world.mdp, single_states(world, "GPI")
+    phis = [representation(mdp.under(policy), depletion, discount=world.discount, sites=sites) for policy in chosen]
     return np.stack([phi.action_matrix(mdp) if timing == "departure" else mdp.backup(phi.matrix) for phi in phis])
 
 
@@ -118,24 +116,24 @@ def greedy_action(
     return compose(q_values(phi_s, remaining))
 
 
-def init(key: jax.Array, world: World, config: Config) -> State:
+def init(key: jax.Array, world: Solvable, config: Config) -> State:
     """Solves for Φ of every policy. Nothing is drawn from `key`."""
     return State(representations(world, config.policies, config.depletion, timing=config.timing))
 
 
-def train(key: jax.Array, world: World, config: Config, state: State | None = None) -> tuple[State, None]:
+def train(key: jax.Array, world: Solvable, config: Config, state: State | None = None) -> tuple[State, None]:
     """Returns the state of `init` and None: there is nothing to learn."""
     return init(key, world, config) if state is None else state, None
 
 
-def policy(params: State, world: World, config: Config) -> Policy:
+def policy(params: State, world: Solvable, config: Config) -> Policy:
     """Returns the policy that composes the given policies."""
     return composed(params.phi, world, config.refresh)
 
 
 def composed(
     phi: Float[AnyArray, "policies states actions sites"],
-    world: World,
+    world: Solvable,
     refresh: bool | Bool[Array, ""] = True,
     policies: Sequence[Any] | None = None,
 ) -> Policy:
@@ -148,7 +146,7 @@ def composed(
     return Policy(_act, params, draw=no_draws, observation=OBSERVATION)
 
 
-def action_table(policies: Sequence[Any], world: World) -> Int[np.ndarray, "policies states"]:
+def action_table(policies: Sequence[Any], world: Solvable) -> Int[np.ndarray, "policies states"]:
     """The action of every policy in every state. Raises ValueError for a policy that draws its actions at random."""
     checked = [check_policy(policy, world.n_states, world.n_actions) for policy in policies]
     for number, policy in enumerate(checked):
@@ -168,7 +166,7 @@ def _act(
 
 def play_composed(
     key: jax.Array,
-    world: World,
+    world: Solvable,
     phi: Float[AnyArray, "policies states actions sites"],
     start: Any = None,
     *,
@@ -181,7 +179,7 @@ def play_composed(
 
 def discounted_returns(
     key: jax.Array,
-    world: World,
+    world: Solvable,
     phi: Float[AnyArray, "policies states actions sites"],
     starts: Sequence[int] | Int[AnyArray, " starts"] | None = None,
     *,

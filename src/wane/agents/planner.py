@@ -15,7 +15,6 @@ The agent plans and does not learn: `init` solves for the plan, `train` returns 
     [6.0, 6.0]
 """
 
-import dataclasses
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple, cast
@@ -33,7 +32,7 @@ from wane.exact.planning import Optimum
 from wane.exact.product import strides_of
 from wane.settings import Checked, Count, Positive
 from wane.types import AnyArray, Integer
-from wane.worlds.world import World
+from wane.worlds.process import Solvable, at_site, without_threshold
 
 OBSERVATION = "index"
 
@@ -72,18 +71,18 @@ class Memory(NamedTuple):
     """The level of each site when the agent comes to the present state."""
 
 
-def init(key: jax.Array, world: World, config: Config) -> State:
+def init(key: jax.Array, world: Solvable, config: Config) -> State:
     """Solves for the plan. Nothing is drawn from `key`."""
     return state_of(plan(world, config.believed, tolerance=config.tolerance, grid=config.grid))
 
 
-def train(key: jax.Array, world: World, config: Config, state: State | None = None) -> tuple[State, None]:
+def train(key: jax.Array, world: Solvable, config: Config, state: State | None = None) -> tuple[State, None]:
     """Returns the state of `init` and None: there is nothing to learn."""
     return init(key, world, config) if state is None else state, None
 
 
 def plan(
-    world: World, believed: Depletion | None = None, *, tolerance: float = 1e-6, grid: int | None = None
+    world: Solvable, believed: Depletion | None = None, *, tolerance: float = 1e-6, grid: int | None = None
 ) -> Optimum:
     """The optimum of a world until its horizon, under its own depletion or under the `believed` one.
 
@@ -106,25 +105,27 @@ def state_of(best: Optimum) -> State:
     return State(jnp.asarray(best.policy), *tables)
 
 
-def policy(params: State, world: World, config: Config | None = None) -> Policy:
+def policy(params: State, world: Solvable, config: Config | None = None) -> Policy:
     """Returns the policy that follows the plan, given the time and what it remembers of its own visits."""
     fresh = Memory(jnp.zeros((), jnp.int32), jnp.asarray(params.fresh))
     return Policy(partial(_act, world), params, fresh, draw=no_draws, observation=OBSERVATION)
 
 
-def _act(world: World, state: State, memory: Memory, cell: Integer, key: None) -> tuple[Int[Array, ""], Memory, None]:
+def _act(
+    world: Solvable, state: State, memory: Memory, cell: Integer, key: None
+) -> tuple[Int[Array, ""], Memory, None]:
     # A plan counts the present visit, which the memory does not hold yet. On arrival a start does not count.
-    column, at_site = jnp.arange(world.n_sites), jnp.asarray(world.sites) == cell
-    after = jnp.where(at_site, state.visit[column, memory.levels], state.wait[column, memory.levels])
+    column, visited = jnp.arange(world.n_sites), at_site(world.site_of, cell, world.n_sites)
+    after = jnp.where(visited, state.visit[column, memory.levels], state.wait[column, memory.levels])
     levels = jnp.where((world.timing == "departure") | (memory.time > 0), after, memory.levels)
     time = jnp.minimum(memory.time, len(state.policy) - 1)
     action = state.policy[time, cell, (state.strides * levels).sum()]
     return action.astype(jnp.int32), Memory(memory.time + 1, levels), None
 
 
-def follow(keys: Any, world: World, best: Optimum, start: Any = None) -> Episode:
+def follow(keys: Any, world: Solvable, best: Optimum, start: Any = None) -> Episode:
     """Plays episodes of a plan, one for each key. It ignores the threshold that would end them before the horizon."""
-    world = dataclasses.replace(world, threshold=None)
+    world = without_threshold(world)
 
     def episode(key: jax.Array, state: State) -> Episode:
         return play(key, world, policy(state, world), start=start)[1]

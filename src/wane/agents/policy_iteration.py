@@ -38,7 +38,7 @@ from wane.exact.representations import evaluate, representation
 from wane.mdp import check_policy
 from wane.settings import Checked, Count
 from wane.types import Integer, Tree
-from wane.worlds.world import World
+from wane.worlds.process import Solvable, single_states
 
 TIE = 1e-9
 """Actions within this fraction of the largest value count as equally good."""
@@ -81,11 +81,14 @@ class Info(NamedTuple):
         return self.period == 1
 
 
-def q_values(policy: Int[np.ndarray, " states"], world: World, config: Config) -> Float[np.ndarray, "states actions"]:
+def q_values(
+    policy: Int[np.ndarray, " states"], world: Solvable, config: Config
+) -> Float[np.ndarray, "states actions"]:
     """Q of a policy on fresh rewards: what the sites pay, minus the cost of bumping into walls."""
     mdp, kernel = world.mdp, world.mdp.under(policy)
     believed = world.depletion if config.depletion is None else config.depletion
-    phi = representation(kernel, believed, discount=world.discount, sites=world.sites)
+    sites = single_states(world, "policy iteration")
+    phi = representation(kernel, believed, discount=world.discount, sites=sites)
     on_departure = config.timing == "departure"
     q = np.asarray(phi.q_values(mdp, world.rewards) if on_departure else mdp.backup(phi.values(world.rewards)))
     cost = world.action_costs
@@ -104,7 +107,7 @@ def improve(policy: Int[np.ndarray, " states"], q: Float[np.ndarray, "states act
     return np.where(stays, policy, good.argmax(1))
 
 
-def init(key: jax.Array, world: World, config: Config) -> State:
+def init(key: jax.Array, world: Solvable, config: Config) -> State:
     """Returns the first policy."""
     if config.policy is None:
         return State(np.asarray(jax.random.randint(key, (world.n_states,), 0, world.n_actions), np.int64))
@@ -113,7 +116,7 @@ def init(key: jax.Array, world: World, config: Config) -> State:
 
 
 def update(
-    state: State, data: None, world: World, config: Config, key: None = None
+    state: State, data: None, world: Solvable, config: Config, key: None = None
 ) -> tuple[State, Float[np.ndarray, "states actions"]]:
     """Makes one sweep, which needs no data. Returns the new state and the Q that led to it."""
     q = q_values(state.policy, world, config)
@@ -121,7 +124,7 @@ def update(
 
 
 def train(
-    key: jax.Array, world: World, config: Config, state: State | None = None, sweeps: int | None = None
+    key: jax.Array, world: Solvable, config: Config, state: State | None = None, sweeps: int | None = None
 ) -> tuple[State, Info]:
     """Sweeps until a policy occurs for the second time, or until the largest number of sweeps is reached."""
     state = init(key, world, config) if state is None else state
@@ -137,7 +140,7 @@ def train(
     return state, Info(np.array(policies), values, period)
 
 
-def policy(params: State, world: World, config: Config) -> Policy:
+def policy(params: State, world: Solvable, config: Config) -> Policy:
     """Returns the policy that was found."""
     return Policy(_act, jnp.asarray(params.policy, jnp.int32), draw=no_draws, observation=OBSERVATION)
 

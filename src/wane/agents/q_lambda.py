@@ -39,7 +39,7 @@ from wane.exact.representations import check_parameters
 from wane.settings import Checked, Count, Discount, Finite, Probability, Range, Weight
 from wane.types import AnyArray, Integer, Numbers, PerSite, Scalar, Tree
 from wane.worlds.observe import Seen
-from wane.worlds.world import World
+from wane.worlds.process import Tabular, at_site
 
 OBSERVATION = "index+remaining"
 
@@ -91,20 +91,20 @@ def td_error(
     return bellman_target(phi_next, visited, lam, discount) - phi_t
 
 
-def init(key: jax.Array, world: World, config: Config) -> State:
+def init(key: jax.Array, world: Tabular, config: Config) -> State:
     """Returns a table whose entries are all `config.optimism`. Nothing is drawn from `key`."""
     check_parameters(Geometric(config.lam), world.n_sites)
     return State(jnp.full((world.n_states, world.n_actions, world.n_sites), config.optimism, float))
 
 
 def update(
-    state: State, data: Transition, world: World, config: Config, key: None = None
+    state: State, data: Transition, world: Tabular, config: Config, key: None = None
 ) -> tuple[State, Float[AnyArray, " sites"]]:
     """Applies Algorithm 1 to one transition. Returns the new state and the TD error."""
     cell, (next_cell, remaining) = data.observation.view, data.next_observation
     phi_next = state.phi[next_cell]
     phi_next = phi_next[greedy_action(phi_next, remaining)]
-    visited = (cell == world.sites).astype(phi_next.dtype)
+    visited = at_site(world.site_of, cell, world.n_sites).astype(phi_next.dtype)
     lam = jnp.asarray(config.lam, phi_next.dtype)
     error = td_error(state.phi[cell, data.action], phi_next, visited, lam, discount_of(world, config))
     return State(state.phi.at[cell, data.action].add(config.step_size * data.live * error)), error
@@ -112,7 +112,7 @@ def update(
 
 def train(
     key: jax.Array,
-    world: World,
+    world: Tabular,
     config: Config,
     state: State | None = None,
     first: Integer = 0,
@@ -142,7 +142,7 @@ def train(
     return train_episodes(key, state, first, episodes, config.evaluate_every, learn, evaluate)
 
 
-def policy(params: State, world: World, config: Config) -> Policy:
+def policy(params: State, world: Tabular, config: Config) -> Policy:
     """Returns the greedy policy: it takes the best action for what remains of the rewards."""
     return Policy(_act, params, draw=no_draws, observation=OBSERVATION)
 

@@ -20,7 +20,7 @@ from wane.agents.common.policy import Policy, epsilon_greedy, first_best, no_dra
 from wane.agents.common.rollout import Returns, Transition, discount_of, play, train_episodes
 from wane.settings import Checked, Count, Discount, Finite, Probability, Weight
 from wane.types import AnyArray, Integer, Scalar, Tree
-from wane.worlds.world import World
+from wane.worlds.process import Tabular
 
 OBSERVATION = "index"
 
@@ -59,13 +59,13 @@ def td_error(
     return reward + discount * jnp.where(terminated, 0.0, q_next.max()) - q_t
 
 
-def init(key: jax.Array, world: World, config: Config) -> State:
+def init(key: jax.Array, world: Tabular, config: Config) -> State:
     """Returns a table whose entries are all `config.optimism`. Nothing is drawn from `key`."""
     return State(jnp.full((world.n_states, world.n_actions), config.optimism, float))
 
 
 def update(
-    state: State, data: Transition, world: World, config: Config, key: None = None
+    state: State, data: Transition, world: Tabular, config: Config, key: None = None
 ) -> tuple[State, Float[AnyArray, ""]]:
     """Learns from one transition. Returns the new state and the TD error."""
     cell, q_next = data.observation, state.q[data.next_observation]
@@ -75,7 +75,7 @@ def update(
 
 def train(
     key: jax.Array,
-    world: World,
+    world: Tabular,
     config: Config,
     state: State | None = None,
     first: Integer = 0,
@@ -102,7 +102,7 @@ def train(
     return train_episodes(key, state, first, episodes, config.evaluate_every, learn, evaluate)
 
 
-def policy(params: State, world: World, config: Config) -> Policy:
+def policy(params: State, world: Tabular, config: Config) -> Policy:
     """Returns the greedy policy: it takes the action of the highest value."""
     return Policy(_act, params, draw=no_draws, observation=OBSERVATION)
 

@@ -50,7 +50,7 @@ from wane.regrowth import EligibilityTrace, TotalTime
 from wane.settings import Checked, Count, Discount, Positive, Probability, Range, Weight
 from wane.types import AnyArray, Integer, PerSite, Scalar, Tree
 from wane.worlds.observe import Seen
-from wane.worlds.world import World
+from wane.worlds.process import Solvable, Tabular, at_site, numbered_sites
 
 OBSERVATION = "index"
 Row = Float[AnyArray, " sites"]
@@ -135,17 +135,17 @@ def targets(rows_next: State, visited: Row, depletion: Depletion, discount: Scal
     return State(bellman_target(rows_next.phi, visited, depletion.lam, discount))
 
 
-def init(key: jax.Array, world: World, config: Config) -> State:
+def init(key: jax.Array, world: Tabular, config: Config) -> State:
     """Returns tables of zeros. Nothing is drawn from `key`."""
-    sites = sites_of(world, config)
-    check_parameters(config.believed, len(sites))
+    columns = int(columns_of(world, config).max(initial=-1)) + 1
+    check_parameters(config.believed, columns)
     middle = (world.n_actions,) if config.form == "state-action" else ()
-    phi = jnp.zeros((world.n_states, *middle, len(sites)))
+    phi = jnp.zeros((world.n_states, *middle, columns))
     return State(phi, phi if isinstance(config.believed, EligibilityTrace) else None)
 
 
 def update(
-    state: State, data: Transition, world: World, config: Config, key: Float[Array, " two"]
+    state: State, data: Transition, world: Tabular, config: Config, key: Float[Array, " two"]
 ) -> tuple[State, State]:
     """Learns from one transition. Returns the new state and the TD errors.
 
@@ -160,7 +160,7 @@ def update(
         now, then = now[:1], then[:1]
         step = step * jnp.asarray(importance_weights(chances, config))[cell, data.action]
     rows_next = jax.tree_util.tree_map(lambda table: table[then], state)
-    visited = (cell == sites_of(world, config)).astype(state.phi.dtype)
+    visited = at_site(columns_of(world, config), cell, state.phi.shape[-1]).astype(state.phi.dtype)
     target = targets(rows_next, visited, config.believed, discount_of(world, config), config.cap)
     error = jax.tree_util.tree_map(lambda table, row: row - table[now], state, target)
     return jax.tree_util.tree_map(lambda table, row: table.at[now].add(step * row), state, error), error
@@ -168,7 +168,7 @@ def update(
 
 def train(
     key: jax.Array,
-    world: World,
+    world: Tabular,
     config: Config,
     state: State | None = None,
     first: Integer = 0,
@@ -201,13 +201,12 @@ def train(
     return jax.lax.scan(episode, state, episode_numbers(first, config.episodes if episodes is None else episodes))
 
 
-def policy(params: State, world: World, config: Config) -> Policy:
+def policy(params: State, world: Solvable, config: Config) -> Policy:
     """Returns the greedy policy: one improvement of the evaluated policy, for what remains of the rewards.
 
     With the state form it acts on Σ_s' p(s'|s, a) Φ(s', ·). Raises ValueError if Φ is not that of the world's sites.
     """
-    sites = sites_of(world, config)
-    if not np.array_equal(sites, world.sites):
+    if not np.array_equal(columns_of(world, config), world.site_of):
         raise ValueError("only a Φ of the world's own sites tells what to do there: train with sites=None")
     phi = params.phi if config.form == "state-action" else world.mdp.backup(np.asarray(params.phi))
     return Policy(_act, jnp.asarray(phi), draw=no_draws, observation="index+remaining")
@@ -219,15 +218,15 @@ def _act(
     return first_best(dot(phi[observation.view], observation.remaining)), carry, None
 
 
-def sites_of(world: World, config: Config) -> Int[np.ndarray, " sites"]:
-    """The states whose columns are learned."""
+def columns_of(world: Tabular, config: Config) -> Int[np.ndarray, " states"]:
+    """The number of the column that each state is counted in, −1 for a state that is counted in none."""
     if config.sites is None:
-        return world.sites
+        return np.asarray(world.site_of)
     every = isinstance(config.sites, str) and config.sites == "all"
-    return check_sites(None if every else config.sites, world.n_states)
+    return numbered_sites(check_sites(None if every else config.sites, world.n_states)[:, None], world.n_states)
 
 
-def probabilities(world: World, config: Config) -> Float[np.ndarray, "states actions"]:
+def probabilities(world: Tabular, config: Config) -> Float[np.ndarray, "states actions"]:
     """π(a|s) of the evaluated policy. Raises ValueError if the world has no policy of that number."""
     policy = config.policy
     if np.ndim(policy) == 0:

@@ -14,6 +14,7 @@ from jaxtyping import Array, Bool, Float, Int
 from wane.depletion import Memory
 from wane.types import Tree
 from wane.worlds.grid import Map
+from wane.worlds.process import numbered_sites
 
 
 class State(NamedTuple):
@@ -48,8 +49,7 @@ class Tables(NamedTuple):
 
 def make_tables(map: Map, sites: Int[np.ndarray, " sites"], n_actions: int) -> Tables:
     """Returns the tables of a map with these sites."""
-    site_of = np.full(map.n_states, -1)
-    site_of[sites] = np.arange(len(sites))
+    site_of = numbered_sites(sites[:, None], map.n_states)
     tables = (map.next_states(n_actions), map.bumps(n_actions), *map.neighbour_table(), site_of, map.cells)
     return Tables(*(table.astype(np.int32) if table.dtype.kind == "i" else table for table in tables))
 

@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool, Float, Int
 
 from wane.depletion import Depletion, Geometric
 from wane.exact.planning import Optimum, optimum
@@ -196,14 +196,34 @@ class World:
         """Whether an episode can terminate before its horizon: there are a threshold and a site."""
         return self.threshold is not None and self.n_sites > 0
 
+    @property
+    def is_certain(self) -> bool:
+        """Whether a step draws nothing at random, so that it needs no key."""
+        return self.slip == 0
+
+    @property
+    def patches(self) -> tuple[Int[np.ndarray, " states"], ...]:
+        """The states of each site."""
+        return tuple(self.sites[:, None])
+
+    @property
+    def site_of(self) -> Int[np.ndarray, " states"]:
+        """The number of the site in each state, −1 where there is none."""
+        return self.tables.site_of
+
     @cached_property
     def view(self) -> Observation:
         """The function that makes observations."""
         return make_observation(self.observation, self.map, self.sites)
 
-    @cached_property
+    @property
     def mdp(self) -> MDP:
         """The transition probabilities, for `wane.exact`."""
+        return self._mdp
+
+    # A protocol can ask for a property, and type checkers do not count a cached one as such.
+    @cached_property
+    def _mdp(self) -> MDP:
         return self.map.mdp(self.n_actions, self.slip)
 
     # Only what cannot be traced is cached: tables of the map are NumPy arrays, whatever JAX is doing meanwhile.

@@ -5,21 +5,22 @@ An environment is anything with
     reset(key) → (observation, state)
     step(key, state, action) → (observation, state, reward, terminated, truncated, info)
 
-such as a `World` with any observation. A policy is a `wane.agents.common.policy.Policy`. `rollout` takes a number of
-steps and either starts a fresh episode whenever one ends (`reset=True`, the way networks collect data), or stays where
-the episode ended (`reset=False`): from then on rewards are 0 and `live` is 0. A learner multiplies its step by `live`,
-which costs one product; choosing between two whole tables at every step would cost more than the rest of the step.
+such as a world with any observation (`wane.worlds.process`). A policy is a `wane.agents.common.policy.Policy`.
+`rollout` takes a number of steps and either starts a fresh episode whenever one ends (`reset=True`, the way networks
+collect data), or stays where the episode ended (`reset=False`): from then on rewards are 0 and `live` is 0. A learner
+multiplies its step by `live`, which costs one product; choosing between two whole tables at every step would cost more
+than the rest of the step.
 
 An agent that learns at every step gives `learn(params, transition, key) → params`. The policy acts with the present
 parameters, and `key` is what the policy received at the same step.
 
-`play` plays one episode in a `World`. Returns follow the world's timing: Σ_{t ≥ 1} γᵗ rₜ if it pays on arrival,
+`play` plays one episode in a `Process`. Returns follow the world's timing: Σ_{t ≥ 1} γᵗ rₜ if it pays on arrival,
 Σ_{t ≥ 0} γᵗ rₜ if it pays on departure.
 """
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -31,16 +32,7 @@ from wane.checks import is_traced
 from wane.limits import require_memory
 from wane.mdp import check_discount
 from wane.types import Integer, Scalar, Tree
-from wane.worlds.world import World
-
-
-@runtime_checkable
-class Environment(Protocol):
-    """The two pure functions that a roll-out needs."""
-
-    def reset(self, key: jax.Array) -> tuple[Any, Any]: ...
-
-    def step(self, key: Any, state: Any, action: Any) -> tuple[Any, Any, Any, Any, Any, Any]: ...
+from wane.worlds.process import AProcess, DrawsAhead, Environment, Process
 
 
 class Transition(NamedTuple):
@@ -115,9 +107,10 @@ def rollout(
     """
     begin_key, policy_key, step_key = jax.random.split(key, 3)
     position = begin(begin_key, environment, policy) if position is None else position
-    keys: Any = None if _is_certain(environment, reset) else jax.random.split(step_key, steps)
+    certain = getattr(environment, "is_certain", False) and not reset
+    keys: Any = None if certain else jax.random.split(step_key, steps)
     advance = _advance_and_reset if reset else _advance
-    if reset and isinstance(environment, World):  # numbers for all steps at once, as drawing inside of a step is slow
+    if reset and isinstance(environment, DrawsAhead):  # All numbers at once, as drawing inside of a step is slow.
         keys = jax.vmap(environment.draw_numbers)(keys)
 
     def step(now: tuple[Any, Position], draws: tuple[Any, Any]):
@@ -160,17 +153,12 @@ def _advance_and_reset(
     return Position(observation, state, carry, at.live), outcome
 
 
-def _is_certain(environment: Any, reset: bool) -> bool:
-    """Whether the steps of the environment draw nothing at random: then they need no keys."""
-    return isinstance(environment, World) and environment.slip == 0 and not reset
-
-
-def auto_step(environment: Any, key: jax.Array, state: Tree, action: Tree):
+def auto_step(environment: Environment, key: jax.Array, state: Tree, action: Tree):
     """Takes a step, then begins a fresh episode if the step ended one. `info["final_observation"]` precedes the reset.
 
-    A `World` has its own function for this, which takes random numbers (`draw_numbers`) in the place of a key.
+    An environment that draws ahead takes random numbers (`draw_numbers`) in the place of a key.
     """
-    if isinstance(environment, World):
+    if isinstance(environment, DrawsAhead):
         return environment.auto_step_drawn(key, state, action)
     step_key, reset_key = jax.random.split(key)
     observation, state, reward, terminated, truncated, info = environment.step(step_key, state, action)
@@ -184,10 +172,10 @@ def _choose(condition: Any, yes: Tree, no: Tree) -> Tree:
 
 
 class Episode(NamedTuple):
-    """One episode in a `World`."""
+    """One episode in a `Process`."""
 
     cells: Int[Array, " moments"]
-    """The states of the agent, the start included."""
+    """The places of the agent, the start included: state numbers in a world that has them."""
     actions: Int[Array, " steps"]
     rewards: Float[Array, " steps"]
     """What each step paid."""
@@ -201,7 +189,7 @@ class Episode(NamedTuple):
 
 def play(
     key: jax.Array,
-    world: World,
+    world: Process,
     policy: Policy,
     *,
     start: Integer | tuple[int, int] | str | None = None,
@@ -242,7 +230,7 @@ def play(
     return after.params, episode
 
 
-def require_room(world: World, episodes: int = 1) -> None:
+def require_room(world: Process, episodes: int = 1) -> None:
     """Raises ValueError if episodes that are played at the same time need too much memory."""
     many = [(episodes, "episodes")] if episodes > 1 else []
     sizes = *many, (world.horizon or 0, "steps"), (len(Episode._fields) + world.n_sites, "numbers")
@@ -250,7 +238,7 @@ def require_room(world: World, episodes: int = 1) -> None:
     require_memory("playing", *sizes, copies=2, cure=cure)
 
 
-def observed(world: World, policy: Policy) -> World:
+def observed(world: AProcess, policy: Policy) -> AProcess:
     """The world with the observation that the policy asks for."""
     same = policy.observation is None or policy.observation == world.observation
     return world if same else dataclasses.replace(world, observation=policy.observation)
@@ -313,12 +301,12 @@ def episode_numbers(first: Integer, count: int) -> Int[Array, " episodes"]:
     return jnp.asarray(first) + jnp.arange(count)
 
 
-def discount_of(world: World, config: Any) -> Scalar:
+def discount_of(world: Process, config: Any) -> Scalar:
     """The γ that an agent learns with: that of its `config` if it is set, else the world's."""
     return world.discount if config.discount is None else check_discount(config.discount)
 
 
-def discounts(world: World) -> Float[np.ndarray, " steps"]:
+def discounts(world: Process) -> Float[np.ndarray, " steps"]:
     """γᵗ of each step's reward, with t from 1 where the world pays on arrival and from 0 where it pays on departure."""
     begin = 1 if world.timing == "arrival" else 0
     return world.discount ** (np.arange(world.horizon or 0) + begin)

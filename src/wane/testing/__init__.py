@@ -1,0 +1,16 @@
+"""Checks for what you add to the package: whether your world keeps the contract that agents rely on.
+
+A check returns nothing if all is well. Otherwise it raises an AssertionError that names the rule that was broken and
+the cure, so that one line in a test is enough. A name loads its module when it is used for the first time.
+"""
+
+from typing import TYPE_CHECKING
+
+from wane.lazy import attach
+
+if TYPE_CHECKING:
+    from wane.testing.worlds import check_world
+
+__all__ = ["check_world"]
+
+__getattr__, __dir__ = attach(__name__)
