@@ -144,6 +144,55 @@ class Gain(wane.Diminishing):
         return 2.0 + 0 * visits
 
 
+class Halved(wane.Diminishing):
+    """λⁿ in a class of its own, which says that it has a λ."""
+
+    @property
+    def common_ratio(self):
+        return 0.5
+
+    def worth(self, visits):
+        return 0.5**visits
+
+
+class Missed(Bored):
+    """Waiting counts as a visit too."""
+
+    def wait(self, visits):
+        return visits + 1
+
+
+@pytest.mark.parametrize(
+    ("depletion", "counts", "ratio", "paying", "closed"),
+    [
+        (wane.Geometric(0.3), True, 0.3, np.inf, True),
+        (wane.FirstVisits(3), True, None, 3, True),
+        (wane.Listed([1.0, 0.5]), True, None, 2, True),
+        (wane.Listed([1.0, 0.5], tail=0.1), True, None, np.inf, True),
+        (wane.TimeElapsed(0.5), False, None, np.inf, False),
+        (wane.TotalTime(0.5, 0.9), False, None, np.inf, False),
+        (Bored(), True, None, np.inf, False),
+        (Halved(), True, 0.5, np.inf, False),
+        (Missed(), False, None, np.inf, False),
+    ],
+)
+def test_a_depletion_says_what_it_can_do(depletion, counts, ratio, paying, closed):
+    found = depletion.counts_visits, depletion.common_ratio, depletion.paying_visits, depletion.has_closed_form
+    assert found == (counts, ratio, paying, closed)
+
+
+def test_what_has_a_ratio_is_treated_as_geometric_whatever_its_class():
+    kernel, features = np.array([[0.5, 0.5], [0.2, 0.8]]), np.array([[0.3], [0.9]])
+    for depletion in (Halved(), wane.Geometric(0.5)):
+        found = wane.lambda_features(jnp.asarray(kernel), features, depletion, discount=0.9).matrix
+        np.testing.assert_allclose(found, wane.lambda_features(kernel, features, 0.5, discount=0.9).matrix, rtol=1e-12)
+    phi = wane.representation(kernel, Halved(), discount=0.9)
+    expected = wane.lambda_derivative(wane.lambda_representation(kernel, 0.5, discount=0.9))
+    np.testing.assert_allclose(wane.lambda_derivative(phi), expected, rtol=1e-9)
+    believed = wane.agents.td.Config(depletion=Halved())
+    assert wane.agents.td.target_of(believed.believed) is wane.agents.td.TARGETS[wane.Geometric]
+
+
 def test_a_curve_without_closed_form_is_summed():
     x = np.array([0.0, 0.5, 0.99, 0.9999])
     np.testing.assert_allclose(Bored().generating_function(x), wane.PowerLaw(2.0).generating_function(x), rtol=1e-11)

@@ -51,6 +51,15 @@ def find(group: str, name: str, trust: Sequence[str] = ()) -> Any | None:
     return None
 
 
+def name_of(group: str, value: Any) -> str | None:
+    """Returns the name under which the package of a class or a function offers it, or None if it does not."""
+    package = value.__module__.partition(".")[0]
+    for entry in entry_points(group=group):
+        if is_plain(entry.name) and entry.module.partition(".")[0] == package and entry.load() is value:
+            return entry.name
+    return None
+
+
 def _was_imported(entry: EntryPoint) -> bool:
     """Whether the module of an entry point, or a package around it, was imported. Namespaces hold no code: no."""
     around = accumulate(entry.module.split("."), lambda package, name: f"{package}.{name}")

@@ -1,5 +1,7 @@
-"""An agent of another package is found, trained, saved, loaded and evaluated, and runs only if it is trusted."""
+"""Agents and depletions of another package are saved and loaded, and run only if they are trusted."""
 
+import dataclasses
+import json
 import sys
 
 import jax
@@ -11,11 +13,20 @@ from wane.agents import Agent, Trained, load, q_learning
 from wane.agents.common.contract import find, names
 from wane.files import DamagedFile, read_json
 from wane.runs.evaluation import evaluate
-from wane.worlds import make
+from wane.testing import check_depletion
+from wane.worlds import World, make
 
 KEY, WORLD = jax.random.key(0), make("toy")
 MINE = """
+import wane
 from wane.agents import Agent, q_learning
+
+
+class Stale(wane.Diminishing):
+    rate: float
+
+    def worth(self, visits):
+        return 1 / (1 + self.rate * visits)
 
 
 class Config(q_learning.Config):
@@ -26,24 +37,25 @@ AGENT = Agent(
     "mine", Config, q_learning.State, q_learning.init, q_learning.train, q_learning.policy, q_learning.update,
     unit="episodes",
 )
-NO_AGENT = 3
+NEITHER = 3
 """
+OFFERS = ["stale = strange_agents:Stale", "crooked = strange_agents:NEITHER"]
 
 
-def install(folder, name, **points):
-    """Puts a package that offers agents into a folder, as an installer would."""
+def install(folder, name, depletions=(), **points):
+    """Puts a package that offers agents and depletions into a folder, as an installer would."""
     (folder / f"{name}.py").write_text(MINE)
     offers = [f"{point} = {name}:{value}" for point, value in points.items()]
     about = folder / f"{name}-1.0.dist-info"
     about.mkdir()
     (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
-    (about / "entry_points.txt").write_text("\n".join(["[wane.agents]", *offers]))
+    (about / "entry_points.txt").write_text("\n".join(["[wane.agents]", *offers, "[wane.depletions]", *depletions]))
 
 
 @pytest.fixture
 def stranger(tmp_path, monkeypatch):
     """A package that is installed and not imported."""
-    install(tmp_path, "strange_agents", mine="AGENT", broken="NO_AGENT")
+    install(tmp_path, "strange_agents", OFFERS, mine="AGENT", broken="NEITHER")
     monkeypatch.syspath_prepend(tmp_path)
     yield tmp_path
     sys.modules.pop("strange_agents", None)
@@ -70,6 +82,23 @@ def test_a_stranger_is_imported_only_if_it_is_trusted_or_was_imported_before(sav
     for one, other in zip(trusted.play(KEY)[1], again.play(KEY)[1], strict=True):
         np.testing.assert_array_equal(one, other)
     assert trusted.name == again.agent == read_json(saved / "config.json")["agent"] == "mine"
+
+
+def test_a_world_with_a_depletion_of_others(stranger):
+    import strange_agents  # pyright: ignore[reportMissingImports]
+
+    check_depletion(strange_agents.Stale(0.5))
+    text = dataclasses.replace(WORLD, depletion=strange_agents.Stale(0.5)).to_json()
+    assert json.loads(text)["depletion"] == {"kind": "stale", "rate": 0.5}
+    del sys.modules["strange_agents"]
+    with nothing_new(), pytest.raises(ValueError, match=r"strange_agents:Stale of strange_agents.*trust=\['stale'\]"):
+        World.from_json(text)
+    again = World.from_json(text, trust=["stale"])
+    assert again.depletion.worth(2) == 0.5
+    assert World.from_json(text).depletion == again.depletion  # The package is imported by now.
+    for name, message in {"crooked": "must be a class of depletions", "stalest": "did you mean 'stale'"}.items():
+        with pytest.raises(ValueError, match=message):
+            World.from_json(text.replace('"stale"', f'"{name}"'), trust=[name])
 
 
 def test_the_command_takes_names_to_trust(saved, command):

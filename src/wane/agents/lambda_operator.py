@@ -36,7 +36,6 @@ from jaxtyping import Array, Float
 from wane.agents.common.contract import Agent
 from wane.agents.common.policy import Policy, no_draws
 from wane.agents.forward_backward.tasks import all_rewards
-from wane.depletion import Geometric
 from wane.exact.representations import lambda_representation
 from wane.limits import require_memory
 from wane.mdp import MDP
@@ -86,9 +85,9 @@ def init(key: jax.Array, world: World, config: Config) -> State:
 
 def lam_of(world: World) -> Any:
     """The world's λ: one number, or one for each state. Raises ValueError if its rewards do not wear off by a λ."""
-    if not isinstance(world.depletion, Geometric):
+    if world.depletion.common_ratio is None:
         raise ValueError(f"the rewards of this world wear off as {world.depletion}: give Config a lam, such as 0.5")
-    lam = jnp.asarray(world.depletion.lam, float)
+    lam = jnp.asarray(world.depletion.common_ratio, float)
     return lam if lam.ndim == 0 else jnp.ones(world.n_states).at[world.sites].set(lam)
 
 

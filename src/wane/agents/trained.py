@@ -158,7 +158,7 @@ def load(folder: Path | str, *, trust: Sequence[str] = (), agent: Agent | None =
     try:
         found = find(about["agent"], trust) if agent is None else _require_name(agent, about["agent"])
         world = describe.from_description(about["world"], trust)
-        config = _config(found.Config, about["config"])
+        config = _config(found.Config, about["config"], trust)
         like = _params_like(found, world, config)
     except (ValueError, TypeError, LookupError, ArithmeticError, AttributeError, RuntimeError, MemoryError) as error:
         raise DamagedFile(f"{folder / CONFIG} does not describe an agent that can be loaded: {error}") from error
@@ -257,21 +257,21 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _config(kind: type, content: Mapping[str, Any]) -> Any:
+def _config(kind: type, content: Mapping[str, Any], trust: Sequence[str]) -> Any:
     """Returns a Config from its JSON. Raises ValueError for settings that the Config does not have."""
     fields = {field.name: field for field in dataclasses.fields(kind)}
     for name in content:
         if name not in fields:
             raise ValueError(f"{kind.__name__} has no setting {name!r}")
     hints = get_type_hints(kind)
-    return kind(**{name: _setting(hints[name], value) for name, value in content.items()})
+    return kind(**{name: _setting(hints[name], value, trust) for name, value in content.items()})
 
 
-def _setting(hint: Any, value: Any) -> Any:
+def _setting(hint: Any, value: Any, trust: Sequence[str]) -> Any:
     if isinstance(value, dict) and "kind" in value:
-        return describe.depletion_from_description(value)
+        return describe.depletion_from_description(value, trust)
     if isinstance(value, dict) and dataclasses.is_dataclass(hint):
-        return _config(hint, value)  # pyright: ignore[reportArgumentType]
+        return _config(hint, value, trust)  # pyright: ignore[reportArgumentType]
     if isinstance(value, list) and get_origin(hint) is tuple:
         return tuple(value)
     return np.asarray(value) if isinstance(value, list) else value

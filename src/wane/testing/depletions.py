@@ -17,7 +17,7 @@ import numpy as np
 
 from wane.depletion import Depletion, Diminishing
 from wane.types import Tree
-from wane.worlds.describe import KINDS, depletion_from_description, describe_depletion
+from wane.worlds.describe import depletion_from_description, describe_depletion, kind_of
 
 SITES, STEPS = 3, 8
 """How many sites are visited, and for how many steps, unless parameters say how many sites there are."""
@@ -37,7 +37,7 @@ def check_depletion(depletion: Depletion) -> None:
     _check_sites(depletion, visits, worths)
     if isinstance(depletion, Diminishing):
         _check_curve(depletion, visits.shape[1])
-    if KINDS.get(type(depletion).__name__) is type(depletion):
+    if kind_of(type(depletion)) is not None:
         _check_description(depletion)
 
 
