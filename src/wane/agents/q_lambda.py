@@ -12,7 +12,7 @@ The paper keeps a column of Φ for every state. No column depends on another, an
 nothing are multiplied by 0. This module therefore keeps only the columns of the sites; Q, the actions and these columns
 are the same as in the paper. The r that chooses a' is what remains after the step, as when the agent acts in s'. The
 target bootstraps even at the end of an episode: Φ is a property of the transitions, and an episode that ends because
-nothing remains ends because of its rewards.
+nothing remains ends because of its rewards. Only where no state can follow (`MDPWorld.ends`) it does not.
 
 The world may have any depletion; λ is what the agent believes.
 
@@ -39,7 +39,7 @@ from wane.exact.representations import check_parameters
 from wane.settings import Checked, Count, Discount, Finite, Probability, Range, Weight
 from wane.types import AnyArray, Integer, Numbers, PerSite, Scalar, Tree
 from wane.worlds.observe import Seen
-from wane.worlds.process import Tabular, at_site
+from wane.worlds.process import Tabular, at_site, bootstrap_discount
 
 OBSERVATION = "index+remaining"
 
@@ -106,7 +106,8 @@ def update(
     phi_next = phi_next[greedy_action(phi_next, remaining)]
     visited = at_site(world.site_of, cell, world.n_sites).astype(phi_next.dtype)
     lam = jnp.asarray(config.lam, phi_next.dtype)
-    error = td_error(state.phi[cell, data.action], phi_next, visited, lam, discount_of(world, config))
+    discount = bootstrap_discount(world, discount_of(world, config), cell, data.action)
+    error = td_error(state.phi[cell, data.action], phi_next, visited, lam, discount)
     return State(state.phi.at[cell, data.action].add(config.step_size * data.live * error)), error
 
 

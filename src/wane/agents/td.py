@@ -50,7 +50,7 @@ from wane.regrowth import EligibilityTrace, TotalTime
 from wane.settings import Checked, Count, Discount, Positive, Probability, Range, Weight
 from wane.types import AnyArray, Integer, PerSite, Scalar, Tree
 from wane.worlds.observe import Seen
-from wane.worlds.process import Solvable, Tabular, at_site, numbered_sites
+from wane.worlds.process import Solvable, Tabular, at_site, bootstrap_discount, numbered_sites
 
 OBSERVATION = "index"
 Row = Float[AnyArray, " sites"]
@@ -196,7 +196,8 @@ def update(
         step = step * jnp.asarray(importance_weights(chances, config))[cell, data.action]
     rows_next = jax.tree_util.tree_map(lambda table: table[then], state)
     visited = at_site(columns_of(world, config), cell, state.phi.shape[-1]).astype(state.phi.dtype)
-    target = targets(rows_next, visited, config.believed, discount_of(world, config), config.cap)
+    discount = bootstrap_discount(world, discount_of(world, config), cell, data.action)
+    target = targets(rows_next, visited, config.believed, discount, config.cap)
     error = jax.tree_util.tree_map(lambda table, row: row - table[now], state, target)
     return jax.tree_util.tree_map(lambda table, row: table.at[now].add(step * row), state, error), error
 

@@ -47,7 +47,7 @@ from wane.types import Tree
 from wane.worlds import describe
 from wane.worlds.control import Task
 from wane.worlds.observe import PICTURES, form_of
-from wane.worlds.world import World
+from wane.worlds.process import Tabular
 
 FORMAT = 1
 CONFIG, PARAMS = "config.json", "params.safetensors"
@@ -59,7 +59,7 @@ class Trained:
 
     agent: str | Agent
     """The name of the agent, as "q_lambda", or the agent itself."""
-    world: World | Task
+    world: Tabular | Task
     config: Any
     params: Tree
     """The first argument of the agent's `policy`: what the policy acts with. The state that `train` returns may be
@@ -92,7 +92,7 @@ class Trained:
         warnings.warn("Trained.module is now Trained.algorithm", DeprecationWarning, stacklevel=2)
         return self.algorithm
 
-    def policy(self, world: World | Task | None = None) -> Policy:
+    def policy(self, world: Tabular | Task | None = None) -> Policy:
         """Returns the policy, for the world that the agent was trained in or for another one.
 
         Raises ValueError if the other world has other numbers of states, actions or sites, or observations of another
@@ -114,7 +114,7 @@ class Trained:
                 "sizes, or train an agent in that world"
             )
 
-    def play(self, key: jax.Array, world: World | Task | None = None, **options: Any) -> tuple[Any, Episode | Played]:
+    def play(self, key: jax.Array, world: Tabular | Task | None = None, **options: Any) -> tuple[Any, Episode | Played]:
         """Plays one episode, in the world that the agent was trained in or in another one, with options of `play`."""
         world = self.world if world is None else world
         if isinstance(world, Task):
@@ -193,7 +193,7 @@ def _read_config(path: Path) -> dict[str, Any]:
     return about
 
 
-def _params_like(agent: Agent, world: World | Task, config: Any) -> Tree:
+def _params_like(agent: Agent, world: Tabular | Task, config: Any) -> Tree:
     """Returns params of the same structure as those of a saved agent. Only their shapes and types have a meaning."""
 
     def init(key: jax.Array) -> Tree:
@@ -221,7 +221,7 @@ def _sees_pictures(policy: Policy) -> bool:
     return isinstance(policy.observation, str) and form_of(policy.observation).name.split(":")[0] in PICTURES
 
 
-def _counts(world: World | Task, pictures: bool) -> str:
+def _counts(world: Tabular | Task, pictures: bool) -> str:
     """Returns the sizes on which what was learned depends, in words."""
     if isinstance(world, Task):
         return f"a task with observations of {world.n_observations} numbers and actions of {world.n_actions}"
@@ -229,7 +229,7 @@ def _counts(world: World | Task, pictures: bool) -> str:
     return f"a world with {states}{world.n_actions} actions and {world.n_sites} sites"
 
 
-def _observation(world: World | Task, policy: Policy) -> str:
+def _observation(world: Tabular | Task, policy: Policy) -> str:
     """Returns the shapes of what a policy sees in a world, in words. Those of a task were counted."""
     if isinstance(world, Task):
         return "a task"

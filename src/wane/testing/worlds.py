@@ -165,7 +165,7 @@ def _check_many_steps(world: Process, walk: _Walk) -> None:
     _require(
         not ended.any() or getattr(world, "ends_early", True), world, "an episode ended, and `ends_early` is False"
     )
-    close = np.isclose(walk.remaining, walk.expected, rtol=1e-4, atol=1e-6) | ~live
+    close = np.isclose(walk.remaining, walk.expected, rtol=1e-4, atol=1e-6) | ~live | walk.terminated[..., None]
     _require(np.all(close), world, "what remains of a site is not what its depletion leaves after the same visits")
     nonnegative = _never_negative(world.depletion, walk.remaining.shape[1], world.n_sites)
     negative = (walk.remaining < 0) & (np.asarray(world.rewards) >= 0) & live

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from wane.lazy import attach
 from wane.worlds.catalog import make, names, register, shortest_paths
 from wane.worlds.grid import ACTIONS, Map
+from wane.worlds.mdp_world import MDPWorld
 from wane.worlds.observe import OBSERVATIONS, Seen
 from wane.worlds.pixels import FirstPerson
 from wane.worlds.top_down import TopDown
@@ -29,6 +30,7 @@ __all__ = [
     "DepletingVector",
     "Environment",
     "FirstPerson",
+    "MDPWorld",
     "Map",
     "Seen",
     "State",

@@ -5,7 +5,7 @@ the one form that a `World` keeps. Values that JAX is tracing cannot be inspecte
 """
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import jax
 import jax.numpy as jnp
@@ -17,8 +17,16 @@ from wane.depletion import Depletion
 from wane.exact.representations import check_parameters
 from wane.mdp import check_sites
 from wane.names import nearest
-from wane.types import AnyArray
+from wane.types import AnyArray, Integer, Scalar
 from wane.worlds.grid import ACTIONS, Map
+
+# A world accepts more than it keeps. Type checkers see what it keeps; tests check at run time what it accepts.
+if TYPE_CHECKING:
+    Count = int
+    Number = float
+else:
+    Count = Integer
+    Number = Scalar
 
 LONGEST = 2**31 - 1
 """The largest number of steps in an episode. A world counts the steps of an episode in 32 bits."""
@@ -94,14 +102,20 @@ def _start_probabilities(map: Map, start: Any) -> Float[np.ndarray, " states"]:
         return np.full(map.n_states, 1 / map.n_states)
     # On a map of two states a pair of integers is a (row, column), and a pair of floats is a pair of probabilities.
     if np.shape(start) == (map.n_states,) and (map.n_states > 2 or np.asarray(start).dtype.kind == "f"):
-        probabilities = np.asarray(start, float)
-        if np.any(probabilities < 0) or not np.isclose(probabilities.sum(), 1):
-            raise ValueError(
-                f"start probabilities must not be negative and must sum to 1, these sum to {probabilities.sum():.4g}"
-            )
-        return probabilities
+        return check_start(np.asarray(start, float), map.n_states)
     probabilities = np.zeros(map.n_states)
     probabilities[find_state(map, start, "start")] = 1.0
+    return probabilities
+
+
+def check_start(probabilities: Float[np.ndarray, "..."], n_states: int) -> Float[np.ndarray, " states"]:
+    """Returns the probability of starting in each state."""
+    if probabilities.shape != (n_states,):
+        raise ValueError(f"start probabilities are one for each of {n_states} states, got shape {probabilities.shape}")
+    if np.any(probabilities < 0) or not np.isclose(probabilities.sum(), 1):
+        raise ValueError(
+            f"start probabilities must not be negative and must sum to 1, these sum to {probabilities.sum():.4g}"
+        )
     return probabilities
 
 

@@ -1,10 +1,11 @@
 """A world as data, and back: dictionaries of text and numbers that JSON can hold.
 
-`from_description(describe(world))` is the same world, down to the last digit, and likewise for depletions. Nothing in
-a description is executed or imported: kinds of depletions and names of observations are looked up in the package, and
-every value is checked. JAX arrays come back as NumPy arrays with the same values. A depletion of another package has a
-name if that package offers it as an entry point of the group "wane.depletions"; it is imported only if its package was
-imported before or if the caller trusts the name (`wane.plugins`).
+`from_description(describe(world))` is the same world, down to the last digit, and likewise for depletions. Only the
+transitions of an `MDPWorld` are checked again, and may be scaled by rounding. Nothing in a description is executed or
+imported: kinds of depletions and names of observations are looked up in the package, and every value is checked. JAX
+arrays come back as NumPy arrays with the same values. A depletion of another package has a name if that package offers
+it as an entry point of the group "wane.depletions"; it is imported only if its package was imported before or if the
+caller trusts the name (`wane.plugins`).
 
     >>> from wane.worlds import make
     >>> describe(make("corridor", length=3))["map"]
@@ -22,16 +23,19 @@ from typing import Any
 
 import jax
 import numpy as np
+from scipy import sparse
 
 from wane import depletion as depletions
 from wane import regrowth
 from wane.checks import is_traced
 from wane.depletion import Depletion
 from wane.files import read_json
+from wane.mdp import MDP
 from wane.names import unknown
 from wane.plugins import find, name_of, offered
 from wane.worlds.control import task as control
 from wane.worlds.control.task import Task
+from wane.worlds.mdp_world import MDPWorld
 from wane.worlds.observe import OBSERVATIONS
 from wane.worlds.world import World
 
@@ -49,7 +53,7 @@ GROUP = "wane.depletions"
 """The group of the entry points by which other packages add depletions."""
 
 
-def describe(world: World | Task) -> Description:
+def describe(world: Any) -> Description:
     """Returns the settings of a world or of a control task as a dictionary that JSON can hold.
 
     Raises TypeError for a depletion or an observation of the user's own, and while JAX traces a setting: neither can
@@ -63,12 +67,18 @@ def describe(world: World | Task) -> Description:
             f"named one, dataclasses.replace(world, observation=…), out of {', '.join(OBSERVATIONS)}, and give yours "
             "to the world that you load"
         )
-    own = {"map": world.map.text, "depletion": describe_depletion(world.depletion)}
+    if not isinstance(world, World | MDPWorld):
+        raise TypeError(
+            f"a {type(world).__name__} is a world of your own, which cannot be saved: only a World, an MDPWorld and a "
+            "control task can"
+        )
+    place = {"map": world.map.text} if isinstance(world, World) else {"mdp": _describe_mdp(world.mdp)}
+    own = place | {"depletion": describe_depletion(world.depletion)}
     given = {field.name: getattr(world, field.name) for field in dataclasses.fields(world)}
     return {name: own[name] if name in own else _plain(value, name) for name, value in given.items()}
 
 
-def from_description(description: Any, trust: Sequence[str] = ()) -> World | Task:
+def from_description(description: Any, trust: Sequence[str] = ()) -> World | MDPWorld | Task:
     """Returns the world or the control task of a description. Settings that are not in it have their defaults.
 
     Raises ValueError for unknown settings and for values that cannot be those of a world, and for a task or a depletion
@@ -76,16 +86,49 @@ def from_description(description: Any, trust: Sequence[str] = ()) -> World | Tas
     """
     if isinstance(description, dict) and "task" in description:
         return control.from_description(description, trust)
+    if isinstance(description, dict) and "mdp" in description:
+        _check_keys(description, "a world on an MDP", dataclasses.fields(MDPWorld))
+        return MDPWorld(**_settings(description, trust))
     return world_from_description(description, trust)
 
 
 def world_from_description(description: Any, trust: Sequence[str] = ()) -> World:
     """Returns the world of a description, and raises ValueError as `from_description` does."""
     _check_keys(description, "a world", dataclasses.fields(World))
-    settings = {name: _READERS[name](value, name) for name, value in description.items() if name != "depletion"}
-    if "depletion" in description:
-        settings["depletion"] = depletion_from_description(description["depletion"], trust)
+    settings = _settings(description, trust)
     return World(settings.pop("map"), **settings)
+
+
+def _settings(description: Description, trust: Sequence[str]) -> dict[str, Any]:
+    """Returns the settings of a world, read and checked one by one."""
+    found = {name: _READERS[name](value, name) for name, value in description.items() if name != "depletion"}
+    if "depletion" in description:
+        found["depletion"] = depletion_from_description(description["depletion"], trust)
+    return found
+
+
+def _describe_mdp(mdp: MDP) -> Description:
+    """Returns the transitions as numbers: for each action the rows, the columns and the probabilities."""
+    entries = [sparse.coo_array(sparse.csr_array(mdp.action(a)).sorted_indices()) for a in range(mdp.n_actions)]
+    return {"states": mdp.n_states, "actions": [_plain([*each.coords, each.data], "mdp") for each in entries]}
+
+
+def _read_mdp(value: Any, name: str) -> MDP:
+    if not isinstance(value, dict) or set(value) != {"states", "actions"}:
+        raise ValueError('mdp is a dictionary with the number of "states" and the transitions of its "actions"')
+    n = _number(value["states"], "states")
+    actions = [_arrays(each, "actions") for each in _list_of(value["actions"], "actions")]
+    kernels = []
+    for number, each in enumerate(actions):
+        if len(each) != 3 or any(np.ndim(part) != 1 or len(part) != len(each[0]) for part in each):
+            raise ValueError(f"action {number} of mdp is three lists of one length: rows, columns and probabilities")
+        rows, columns = (np.asarray(part) for part in each[:2])
+        within = rows.dtype.kind in "iu" and columns.dtype.kind in "iu" and len(rows)
+        if len(rows) and not (within and min(rows.min(), columns.min()) >= 0 and max(rows.max(), columns.max()) < n):
+            raise ValueError(f"action {number} of mdp has a row or a column that is no state from 0 to {n - 1}")
+        places = rows.astype(int), columns.astype(int)
+        kernels.append(sparse.csr_array((np.asarray(each[2], float), places), shape=(n, n)))
+    return MDP(kernels)
 
 
 def from_text(source: str | Path, trust: Sequence[str] = ()) -> World:
@@ -248,14 +291,19 @@ def _array(value: Any, name: str) -> Any:
     return array
 
 
-def _arrays(value: Any, name: str) -> list[Any]:
+def _list_of(value: Any, name: str) -> list[Any]:
     if not isinstance(value, list):
         raise ValueError(f"{name} is a list, got {value!r}")
-    return [_array(entry, name) for entry in value]
+    return value
+
+
+def _arrays(value: Any, name: str) -> list[Any]:
+    return [_array(entry, name) for entry in _list_of(value, name)]
 
 
 _READERS: dict[str, Callable[[Any, str], Any]] = {
     "map": _text,
+    "mdp": _read_mdp,
     "sites": lambda value, name: value if isinstance(value, str) else _arrays(value, name),
     "rewards": _arrays,
     "discount": _number,

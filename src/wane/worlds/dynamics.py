@@ -4,17 +4,20 @@ A step looks up where the action leads, lets it slip with some probability, and 
 functions are written for one world; use `vmap` for batches.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from wane.depletion import Memory
-from wane.types import Tree
+from wane.depletion import Geometric, Memory
+from wane.types import Integer, Tree
 from wane.worlds.grid import Map
-from wane.worlds.process import numbered_sites
+from wane.worlds.process import Process, numbered_sites
+
+HALVING = Geometric(0.5)
+"""The depletion of a world that is given none."""
 
 
 class State(NamedTuple):
@@ -28,6 +31,10 @@ class State(NamedTuple):
     """What the depletion remembers of every site."""
     time: Int[Array, "*batch"]
     """The number of steps taken."""
+
+
+StepResult = tuple[Tree, State, Float[Array, ""], Bool[Array, ""], Bool[Array, ""], dict[str, Tree]]
+"""What a step returns: observation, state, reward, terminated, truncated, info."""
 
 
 class Tables(NamedTuple):
@@ -80,6 +87,30 @@ def turn(
     down, right = places[next_cell] - places[cell]
     ways = jnp.array([down < 0, right > 0, down > 0, right < 0])
     return jnp.where(ways.any(), ways.argmax(), facing).astype(jnp.int32)
+
+
+def fresh_state(world: Process, cell: Any, facing: Integer = 0) -> State:
+    """Returns the state at the beginning of an episode, in which no site was visited yet."""
+    memory = jax.tree_util.tree_map(jnp.asarray, world.depletion.initial((world.n_sites,)))
+    return State(jnp.asarray(cell, jnp.int32), jnp.asarray(facing, jnp.int32), memory, jnp.zeros((), jnp.int32))
+
+
+def pay(world: Process, state: State, site: Int[Array, ""]) -> tuple[Float[Array, ""], Memory]:
+    """Returns what a visit to a site pays (−1 stands for no site), and what all sites remember after the step."""
+    visited = jnp.arange(world.n_sites) == site
+    memory = select(visited, world.depletion.visit(state.memory), world.depletion.wait(state.memory))
+    return jnp.where(visited, world.remaining(state), 0.0).sum(), memory
+
+
+def ending(
+    world: Any, state: State, over: Bool[Array, ""] | None = None
+) -> tuple[Float[Array, " sites"], Bool[Array, ""], Bool[Array, ""]]:
+    """Returns what remains, and whether the episode is terminated or truncated. `over`: nothing can follow."""
+    remaining, terminated = world.remaining(state), jnp.zeros((), bool) if over is None else over
+    if world.threshold is not None and world.n_sites:
+        terminated = terminated | (remaining.max() < world.threshold)
+    truncated = (state.time >= world.horizon) & ~terminated if world.horizon else jnp.zeros((), bool)
+    return remaining, terminated, truncated
 
 
 def select(condition: Bool[Array, "..."], yes: Tree, no: Tree) -> Tree:

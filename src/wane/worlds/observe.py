@@ -167,6 +167,16 @@ def flatten(view: Observation, seen: Tree, share: Float[Array, " sites"] | None)
     return jnp.concatenate([part.astype(jnp.float32) for part in parts])
 
 
+def show(world: Any, state: Any) -> Tree:
+    """Returns what an agent sees in a state of a world: a `Seen` if the name of the observation says so."""
+    worth = jnp.broadcast_to(world.depletion.worth(state.memory), (world.n_sites,))
+    seen, form = world.view(state.cell, state.facing, worth), form_of(world.observation)
+    remaining = world.remaining(state) if form.remaining else None
+    if form.flat:
+        return flatten(world.view, seen, None if remaining is None else remaining / largest_reward(world.rewards))
+    return seen if remaining is None else Seen(seen, remaining)
+
+
 _made: WeakKeyDictionary[Map, dict[tuple[str, tuple[int, ...]], Observation]] = WeakKeyDictionary()
 
 

@@ -15,8 +15,10 @@ nothing. `wane.testing.check_world(world)` checks what the types cannot say. Thr
 - With "arrival" a step pays for the place that it enters, and with "departure" for the one that it leaves. The step
   changes the memory of the site that is paid by `depletion.visit`, and the memory of all others by `depletion.wait`.
 
-Two attributes are optional, and make a roll-out faster: `ends_early` is False if no episode terminates, and
-`is_certain` is True if a step draws nothing at random, so that it needs no key.
+Three attributes are optional. Two make a roll-out faster: `ends_early` is False if no episode terminates, and
+`is_certain` is True if a step draws nothing at random, so that it needs no key. A table `ends` (states, actions) says
+after which actions nothing can follow, so that learners of Φ do not look beyond; an episode that ends because little
+remains is not such an end.
 """
 
 import dataclasses
@@ -29,7 +31,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from wane.depletion import Depletion
 from wane.mdp import MDP
-from wane.types import AnyArray, Integer
+from wane.types import AnyArray, Integer, Scalar
 
 if TYPE_CHECKING:
     from wane.exact.planning import Optimum
@@ -200,6 +202,12 @@ def at_site(site_of: Int[AnyArray, " states"], cell: Integer, n_sites: int) -> B
 def without_threshold(process: AProcess) -> AProcess:
     """Returns the process without the threshold that ends episodes once little remains, which exact values ignore."""
     return dataclasses.replace(process, threshold=None) if getattr(process, "threshold", None) is not None else process
+
+
+def bootstrap_discount(process: Process, discount: Scalar, cell: Integer, action: Integer) -> Scalar:
+    """Returns γ, or 0 where the process says (`ends`) that nothing follows an action."""
+    ends = getattr(process, "ends", None)
+    return discount if ends is None else jnp.where(jnp.asarray(ends)[cell, action], 0.0, discount)
 
 
 def single_states(process: Tabular, what: str) -> Int[np.ndarray, " sites"]:

@@ -1,4 +1,4 @@
-"""What a policy is worth in a world, exactly: the mean return of the episodes that `wane.agents` play.
+"""What a policy is worth in a world, exactly, and the best one: the mean return of the episodes that are played.
 
 Let V_H(s) be what the sites pay at the times 0 to H − 1 to an agent that begins in s (H may be infinite), and C_H(s)
 what bumping into walls costs in H steps. Then
@@ -8,21 +8,20 @@ what bumping into walls costs in H steps. Then
 because a world that pays on arrival does not pay its start, and discounts its first reward once.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
-from wane.depletion import Geometric
+from wane.depletion import Depletion, Geometric
 from wane.exact.finite import finite_representation
+from wane.exact.planning import Optimum, optimum
 from wane.exact.representations import evaluate, representation
 from wane.mdp import check_policy, probabilities
-
-if TYPE_CHECKING:
-    from wane.worlds.world import World
+from wane.worlds.process import Solvable, single_states
 
 
-def values(world: "World", policy: Any) -> Float[np.ndarray, " states"]:
+def values(world: Solvable, policy: Any) -> Float[np.ndarray, " states"]:
     """Returns V(s)."""
     kernel: Any = world.mdp.under(policy)
     paid, costs = _paid(world, kernel, world.horizon), _costs(world, kernel, policy, world.horizon)
@@ -31,7 +30,7 @@ def values(world: "World", policy: Any) -> Float[np.ndarray, " states"]:
     return paid - costs
 
 
-def q_values(world: "World", policy: Any) -> Float[np.ndarray, "states actions"]:
+def q_values(world: Solvable, policy: Any) -> Float[np.ndarray, "states actions"]:
     """Returns Q(s, a): one step of the definition of V, in which the action is free."""
     kernel: Any = world.mdp.under(policy)
     later = None if world.horizon is None else world.horizon - 1
@@ -42,27 +41,48 @@ def q_values(world: "World", policy: Any) -> Float[np.ndarray, "states actions"]
     return np.asarray(_departing(world, kernel, later) - costs)
 
 
-def _paid(world: "World", kernel: Any, horizon: int | None) -> Float[np.ndarray, " states"]:
+def best(world: Solvable, believed: Depletion | None, *, tolerance: float, grid: int | None) -> Optimum:
+    """Returns the best that any policy can earn, in a world that depletes as it does or as is `believed`."""
+    costs = np.asarray(world.action_costs)
+    return optimum(
+        world.mdp,
+        world.rewards,
+        world.depletion if believed is None else believed,
+        discount=world.discount,
+        sites=_sites(world),
+        horizon=world.horizon,
+        timing=world.timing,
+        action_rewards=-costs if costs.any() else None,
+        tolerance=tolerance,
+        grid=grid,
+    )
+
+
+def _sites(world: Solvable) -> Int[np.ndarray, " sites"]:
+    return single_states(world, "an exact value")
+
+
+def _paid(world: Solvable, kernel: Any, horizon: int | None) -> Float[np.ndarray, " states"]:
     """Returns V_H(s)."""
     if world.n_sites == 0:
         return np.zeros(world.n_states)
     if horizon is None:
-        phi = representation(kernel, world.depletion, discount=world.discount, sites=world.sites)
+        phi = representation(kernel, world.depletion, discount=world.discount, sites=_sites(world))
         return np.asarray(phi.values(world.rewards))
-    phi = finite_representation(kernel, world.depletion, float(world.discount), world.sites, horizon)
+    phi = finite_representation(kernel, world.depletion, float(world.discount), _sites(world), horizon)
     return phi @ np.asarray(world.rewards, float)
 
 
-def _costs(world: "World", kernel: Any, policy: Any, horizon: int | None) -> Float[np.ndarray, " states"]:
+def _costs(world: Solvable, kernel: Any, policy: Any, horizon: int | None) -> Float[np.ndarray, " states"]:
     """Returns C_H(s)."""
-    if world.wall_penalty == 0:
+    if not np.any(world.action_costs):
         return np.zeros(world.n_states)
     policy = check_policy(policy, world.n_states, world.n_actions)
     now = (probabilities(policy, world.n_actions) * world.action_costs).sum(1)
     return np.asarray(evaluate(kernel, now, Geometric(1.0), discount=world.discount, horizon=horizon))
 
 
-def _departing(world: "World", kernel: Any, horizon: int | None) -> Float[np.ndarray, "states actions"]:
+def _departing(world: Solvable, kernel: Any, horizon: int | None) -> Float[np.ndarray, "states actions"]:
     """Returns what the sites pay if the state that is left pays now, and `horizon` more rewards follow.
 
     The site that is left has been visited afterwards, and all others have waited.
@@ -70,15 +90,15 @@ def _departing(world: "World", kernel: Any, horizon: int | None) -> Float[np.nda
     if world.n_sites == 0:
         return np.zeros((world.n_states, world.n_actions))
     if horizon is None:
-        phi = representation(kernel, world.depletion, discount=world.discount, sites=world.sites)
+        phi = representation(kernel, world.depletion, discount=world.discount, sites=_sites(world))
         return np.asarray(phi.q_values(world.mdp, world.rewards))
     depletion, gamma, rewards = world.depletion, float(world.discount), np.asarray(world.rewards, float)
     fresh = depletion.initial((world.n_sites,))
     waited, visited = (
-        finite_representation(kernel, depletion, gamma, world.sites, horizon, memory)
+        finite_representation(kernel, depletion, gamma, _sites(world), horizon, memory)
         for memory in (depletion.wait(fresh), depletion.visit(fresh))
     )
     q = gamma * np.asarray(world.mdp.backup(waited @ rewards))
-    change = gamma * np.asarray(world.mdp.backup_at(world.sites, visited - waited))
-    q[world.sites] += rewards[:, None] * (np.asarray(depletion.worth(fresh))[:, None] + change)
+    change = gamma * np.asarray(world.mdp.backup_at(_sites(world), visited - waited))
+    q[_sites(world)] += rewards[:, None] * (np.asarray(depletion.worth(fresh))[:, None] + change)
     return q

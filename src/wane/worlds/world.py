@@ -33,19 +33,30 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Float, Int
 
-from wane.depletion import Depletion, Geometric
-from wane.exact.planning import Optimum, optimum
+from wane.depletion import Depletion
+from wane.exact.planning import Optimum
 from wane.extras import MissingExtra
 from wane.mdp import MDP, check_discount, check_policy
-from wane.types import AnyArray, Integer, Scalar, Tree
-from wane.worlds import checks
-from wane.worlds.dynamics import State, Tables, make_tables, move, select, turn
+from wane.types import AnyArray, Integer, Tree
+from wane.worlds import checks, value
+from wane.worlds.dynamics import (
+    HALVING,
+    State,
+    StepResult,
+    Tables,
+    ending,
+    fresh_state,
+    make_tables,
+    move,
+    pay,
+    select,
+    turn,
+)
 from wane.worlds.grid import Map
-from wane.worlds.observe import Observation, Seen, flatten, form_of, largest_reward, make_observation
+from wane.worlds.observe import Observation, make_observation, show
 
-# A world accepts more than it keeps. Type checkers see what it keeps; tests check at run time what it accepts.
 if TYPE_CHECKING:
     # The pictures need matplotlib and Pillow, which a simulation does not load.
     import matplotlib.figure
@@ -53,16 +64,8 @@ if TYPE_CHECKING:
     import wane.worlds.film
 
     MapLike = Map
-    Count = int
-    Number = float
 else:
     MapLike = Map | str
-    Count = Integer
-    Number = Scalar
-
-HALVING = Geometric(0.5)
-StepResult = tuple[Tree, State, Float[Array, ""], Bool[Array, ""], Bool[Array, ""], dict[str, Tree]]
-"""What a step returns: observation, state, reward, terminated, truncated, info."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -90,28 +93,28 @@ class World:
     """The reward r̄ of every site before its first visit. Kept as an array."""
     depletion: Depletion = HALVING
     """How the reward of a site wears off, and how it grows back."""
-    discount: Number = 0.99
+    discount: checks.Number = 0.99
     """The discount γ of the return."""
     timing: Literal["arrival", "departure"] = "arrival"
     """Whether a site pays when the agent arrives, or when it departs."""
-    wall_penalty: Number = 0.0
+    wall_penalty: checks.Number = 0.0
     """What it costs to bump into a wall."""
 
     # The rules of an episode.
     start: Any = "uniform"
     """Where an episode begins: a place like a site, "uniform", or a probability for each state. Kept as
     probabilities."""
-    n_actions: Count = 5
+    n_actions: checks.Count = 5
     """5 actions, or 4 without staying."""
-    slip: Number = 0.0
+    slip: checks.Number = 0.0
     """The probability of moving to a random free neighbour instead."""
     observation: str | Observation = "index"
     """What the agent sees: a name in `wane.worlds.OBSERVATIONS`, or a function of the cell, the facing and the worth of
     each site. The default, the state number, hides what remains of the rewards, so that the agent faces a partially
     observed world. "index+remaining" shows it too, and "index+remaining+flat" shows both as one vector."""
-    horizon: Count | None = None
+    horizon: checks.Count | None = None
     """The number of steps after which an episode is cut off (truncated). None: it never is."""
-    threshold: Number | None = None
+    threshold: checks.Number | None = None
     """An episode is over (terminated) once less than this remains of the reward of every site. None: it never is."""
 
     # The policies.
@@ -145,8 +148,8 @@ class World:
             "threshold": None if self.threshold is None else checks.check_finite("threshold", self.threshold),
             "policies": tuple(check_policy(policy, map.n_states, n_actions) for policy in self.policies),
         }
-        for name, value in checked.items():
-            object.__setattr__(self, name, value)
+        for name, setting in checked.items():
+            object.__setattr__(self, name, setting)
         _ = self.view  # An unknown observation is refused now, and pixels are drawn now, not while JAX traces.
 
     def __repr__(self) -> str:
@@ -251,12 +254,7 @@ class World:
 
     def observe(self, state: State) -> Tree:
         """Returns what the agent sees: a `Seen` if the observation's name ends with "+remaining"."""
-        worth = jnp.broadcast_to(self.depletion.worth(state.memory), (self.n_sites,))
-        seen, form = self.view(state.cell, state.facing, worth), form_of(self.observation)
-        remaining = self.remaining(state) if form.remaining else None
-        if form.flat:
-            return flatten(self.view, seen, None if remaining is None else remaining / largest_reward(self.rewards))
-        return seen if remaining is None else Seen(seen, remaining)
+        return show(self, state)
 
     def reset(self, key: Array) -> tuple[Tree, State]:
         """Begins an episode. Returns the observation and the state."""
@@ -269,8 +267,7 @@ class World:
     def begin(self, cell: Any, facing: Integer = 0) -> tuple[Tree, State]:
         """Begins an episode in a given place: a letter, a (row, column) or a state number, which may be traced."""
         cell = cell if isinstance(cell, jax.Array) else checks.find_state(self.map, cell, "start")
-        memory = jax.tree_util.tree_map(jnp.asarray, self.depletion.initial((self.n_sites,)))
-        state = State(jnp.asarray(cell, jnp.int32), jnp.asarray(facing, jnp.int32), memory, jnp.zeros((), jnp.int32))
+        state = fresh_state(self, cell, facing)
         return self.observe(state), state
 
     def step(self, key: Array | None, state: State, action: Integer) -> StepResult:
@@ -285,15 +282,12 @@ class World:
         action = jnp.asarray(action, jnp.int32)
         cell, bumped = move(self.tables, state.cell, action, self.slip, draws)
         site = jnp.asarray(self.tables.site_of)[cell if self.timing == "arrival" else state.cell]
-        visited = jnp.arange(self.n_sites) == site
-        reward = jnp.where(visited, self.remaining(state), 0.0).sum() - self.wall_penalty * bumped
+        reward, memory = pay(self, state, site)
+        reward = reward - self.wall_penalty * bumped
         reward = jnp.where((action >= 0) & (action < self.n_actions), reward, jnp.nan)
-        memory = select(visited, self.depletion.visit(state.memory), self.depletion.wait(state.memory))
         facing = turn(self.tables.cells, state.cell, cell, state.facing)
         state = State(cell, facing, memory, state.time + 1)
-        remaining = self.remaining(state)
-        terminated = remaining.max() < cast(float, self.threshold) if self.ends_early else jnp.zeros((), bool)
-        truncated = (state.time >= self.horizon) & ~terminated if self.horizon else jnp.zeros((), bool)
+        remaining, terminated, truncated = ending(self, state)
         return self.observe(state), state, reward, terminated, truncated, {"remaining": remaining, "site": site}
 
     def auto_step(self, key: Array, state: State, action: Integer) -> StepResult:
@@ -322,18 +316,14 @@ class World:
         its discount and its timing. `changes` are other settings of the world, for instance `horizon=None`. Only the
         threshold is ignored, which ends episodes when little is left.
         """
-        from wane.worlds.value import values
-
-        return values(dataclasses.replace(self, **changes) if changes else self, policy)
+        return value.values(dataclasses.replace(self, **changes) if changes else self, policy)
 
     def q_values(self, policy: Any, **changes: Any) -> Float[np.ndarray, "states actions"]:
         """Returns the exact expected return of taking each action once and following a policy afterwards.
 
         The settings have the same meaning as for `values`.
         """
-        from wane.worlds.value import q_values
-
-        return q_values(dataclasses.replace(self, **changes) if changes else self, policy)
+        return value.q_values(dataclasses.replace(self, **changes) if changes else self, policy)
 
     def optimum(
         self, believed: Depletion | None = None, *, tolerance: float = 1e-6, grid: int | None = None, **changes: Any
@@ -344,18 +334,7 @@ class World:
         for a world that depletes in that way instead.
         """
         world = dataclasses.replace(self, **changes) if changes else self
-        return optimum(
-            world.mdp,
-            world.rewards,
-            world.depletion if believed is None else believed,
-            discount=world.discount,
-            sites=world.sites,
-            horizon=world.horizon,
-            timing=world.timing,
-            action_rewards=-world.action_costs if world.wall_penalty else None,
-            tolerance=tolerance,
-            grid=grid,
-        )
+        return value.best(world, believed, tolerance=tolerance, grid=grid)
 
     def draw(self, **options: Any) -> "matplotlib.figure.Figure":
         """Returns a picture of the map with the sites and their rewards.
