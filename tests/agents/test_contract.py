@@ -2,6 +2,7 @@
 
 import dataclasses
 import sys
+from types import SimpleNamespace
 
 import gymnasium
 import jax
@@ -15,10 +16,12 @@ from wane.agents import Trained, forward_backward, load
 from wane.agents.common.contract import find, names
 from wane.agents.common.rollout import play
 from wane.agents.common.views import Sight
+from wane.agents.forward_backward.tasks import all_rewards
+from wane.agents.forward_backward.training import collect
 from wane.files import DamagedFile, read_json, save_arrays, write_json
 from wane.runs.evaluation import evaluate
 from wane.testing import check_agent
-from wane.worlds import make
+from wane.worlds import MDPWorld, make
 from wane.worlds.control import Task
 from wane.worlds.describe import describe
 
@@ -92,6 +95,37 @@ def test_an_untrained_agent_is_saved_loaded_and_played(name, tmp_path):
     for mine, theirs in zip(*episodes, strict=True):
         np.testing.assert_array_equal(mine, theirs)
     assert len(episodes[0][0]) == 13
+
+
+def the_same_as_an_mdp():
+    """ROOMS without its map, and as the map without walls that cost and without a threshold."""
+    same = {each: getattr(ROOMS, each) for each in ("rewards", "depletion", "discount", "timing", "horizon", "start")}
+    return MDPWorld(ROOMS.mdp, sites=ROOMS.sites, **same), dataclasses.replace(ROOMS, wall_penalty=0.0, threshold=None)
+
+
+@pytest.mark.parametrize("name", ["lambda_operator", "learned_operator", "forward_backward"])
+def test_an_agent_of_all_states_lives_in_any_mdp_as_on_a_map(name):
+    (place, on_map), agent, config = the_same_as_an_mdp(), find(name), config_of(name)
+    params = agent.params_of(agent.init(KEY, place, config))
+    episodes = [Trained(agent, world, config, params).play(KEY, start=3)[1] for world in (place, on_map)]
+    np.testing.assert_array_equal(episodes[0].cells, episodes[1].cells)
+
+
+@pytest.mark.usefixtures("unchecked_types")
+def test_a_reward_that_states_share_is_the_reward_of_none():
+    patch = SimpleNamespace(n_states=4, n_sites=1, patches=(np.array([0, 1]),))
+    with pytest.raises(ValueError, match="site 0 has 2 states, and a reward of every state needs sites of one state"):
+        all_rewards(patch, jnp.ones(1))
+
+
+@pytest.mark.parametrize("goals", [0, 2])
+def test_rewards_are_collected_in_any_mdp(goals):
+    """Without goals of its own, λO-FB sees rewards only at the sites of the world."""
+    place, _ = the_same_as_an_mdp()
+    steps = collect(KEY, None, place, dataclasses.replace(TINY, epsilon=1.0, goals=goals), 20)
+    at_sites = np.isin(steps.cell, ROOMS.sites)
+    assert np.asarray(steps.reward)[at_sites].any()
+    assert np.asarray(steps.reward)[~at_sites].any() == (goals > 0)
 
 
 def test_settings_of_all_kinds_come_back(tmp_path):
