@@ -7,6 +7,7 @@ import pytest
 import wane
 from wane.depletion import one_more
 from wane.regrowth import Elapsed
+from wane.testing import check_depletion
 
 EVERY = [
     wane.Geometric(0.5),
@@ -22,7 +23,6 @@ EVERY = [
     wane.TotalTime(0.5, 0.9),
     wane.TotalTime(0.5, 0.9, form="representation"),
 ]
-CURVES = [d for d in EVERY if isinstance(d, wane.Diminishing)]
 
 
 def history(depletion, visits, steps):
@@ -62,32 +62,9 @@ def test_replenishing_schemes_as_the_paper_draws_them():
     np.testing.assert_allclose(inclusive, trace - 0.5)
 
 
-@pytest.mark.parametrize("depletion", EVERY, ids=repr)
-def test_numpy_and_jax_agree_under_jit_and_vmap(depletion):
-    times = np.array([[1, 0, 1, 1, 0], [0, 0, 0, 1, 1]])
-
-    def run(xp, visits):
-        memory = jax.tree_util.tree_map(xp.asarray, depletion.initial())
-        out = []
-        for v in visits:
-            out.append(depletion.worth(memory))
-            moved, waited = depletion.visit(memory), depletion.wait(memory)
-            memory = jax.tree_util.tree_map(lambda a, b, v=v: xp.where(v, a, b), moved, waited)
-        return xp.stack(out)
-
-    plain = np.stack([run(np, row) for row in times])
-    traced = jax.jit(jax.vmap(lambda row: run(jnp, row)))(jnp.asarray(times))
-    np.testing.assert_allclose(traced, plain, rtol=1e-12)
-
-
-@pytest.mark.parametrize("depletion", CURVES, ids=repr)
-def test_generating_function_is_the_power_series(depletion):
-    x, visits = (a.ravel() for a in np.meshgrid([0.0, 1e-9, 0.1, 0.5, 0.9], [0, 1, 2, 5]))
-    n = np.arange(600)
-    series = (depletion.worth(visits[:, None] + n) * x[:, None] ** n).sum(-1)
-    np.testing.assert_allclose(depletion.generating_function(x, visits), series, rtol=1e-12, atol=1e-13)
-    jitted = jax.jit(depletion.generating_function)(jnp.asarray(x), jnp.asarray(visits))
-    np.testing.assert_allclose(jitted, series, rtol=1e-12, atol=1e-13)
+@pytest.mark.parametrize("depletion", [*EVERY, wane.Geometric([0.0, 0.5, 1.0]), wane.FirstVisits([1, 3])], ids=repr)
+def test_every_depletion_passes_the_public_check(depletion):
+    check_depletion(depletion)
 
 
 @pytest.mark.parametrize("escape", [0.9, 0.1, 1e-3, 1e-7, 1e-11])
@@ -165,6 +142,55 @@ class Bored(wane.Diminishing):
 class Gain(wane.Diminishing):
     def worth(self, visits):
         return 2.0 + 0 * visits
+
+
+class Halved(wane.Diminishing):
+    """λⁿ in a class of its own, which says that it has a λ."""
+
+    @property
+    def common_ratio(self):
+        return 0.5
+
+    def worth(self, visits):
+        return 0.5**visits
+
+
+class Missed(Bored):
+    """Waiting counts as a visit too."""
+
+    def wait(self, visits):
+        return visits + 1
+
+
+@pytest.mark.parametrize(
+    ("depletion", "counts", "ratio", "paying", "closed"),
+    [
+        (wane.Geometric(0.3), True, 0.3, np.inf, True),
+        (wane.FirstVisits(3), True, None, 3, True),
+        (wane.Listed([1.0, 0.5]), True, None, 2, True),
+        (wane.Listed([1.0, 0.5], tail=0.1), True, None, np.inf, True),
+        (wane.TimeElapsed(0.5), False, None, np.inf, False),
+        (wane.TotalTime(0.5, 0.9), False, None, np.inf, False),
+        (Bored(), True, None, np.inf, False),
+        (Halved(), True, 0.5, np.inf, False),
+        (Missed(), False, None, np.inf, False),
+    ],
+)
+def test_a_depletion_says_what_it_can_do(depletion, counts, ratio, paying, closed):
+    found = depletion.counts_visits, depletion.common_ratio, depletion.paying_visits, depletion.has_closed_form
+    assert found == (counts, ratio, paying, closed)
+
+
+def test_what_has_a_ratio_is_treated_as_geometric_whatever_its_class():
+    kernel, features = np.array([[0.5, 0.5], [0.2, 0.8]]), np.array([[0.3], [0.9]])
+    for depletion in (Halved(), wane.Geometric(0.5)):
+        found = wane.lambda_features(jnp.asarray(kernel), features, depletion, discount=0.9).matrix
+        np.testing.assert_allclose(found, wane.lambda_features(kernel, features, 0.5, discount=0.9).matrix, rtol=1e-12)
+    phi = wane.representation(kernel, Halved(), discount=0.9)
+    expected = wane.lambda_derivative(wane.lambda_representation(kernel, 0.5, discount=0.9))
+    np.testing.assert_allclose(wane.lambda_derivative(phi), expected, rtol=1e-9)
+    believed = wane.agents.td.Config(depletion=Halved())
+    assert wane.agents.td.target_of(believed.believed) is wane.agents.td.TARGETS[wane.Geometric]
 
 
 def test_a_curve_without_closed_form_is_summed():

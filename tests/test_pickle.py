@@ -13,10 +13,10 @@ import pytest
 import wane
 import wane.worlds.gym
 from agents.test_contract import KEY, ROOMS, config_of, untrained
+from wane.agents.common.contract import names
 from wane.agents.common.policy import uniforms
 from wane.agents.common.rollout import Episode
 from wane.agents.forward_backward.acting import _choose_equivalent
-from wane.agents.trained import AGENTS
 from wane.foraging.overstay import imagining
 from wane.worlds import Seen, TopDown, make
 from wane.worlds.gym import Environment, VectorEnvironment
@@ -81,7 +81,7 @@ def test_depletions(again):
         pickle.dumps(Local())  # A class inside of a function has no name that another process could look up.
 
 
-@pytest.mark.parametrize("name", [name for name in AGENTS if name != "sac"])  # sac acts in control tasks
+@pytest.mark.parametrize("name", [name for name in names() if name != "sac"])  # sac acts in control tasks
 def test_agents_and_their_policies_act_the_same(name):
     """They are not trained for it: what they would do is compared, at the start of an episode."""
     agent = untrained(name)

@@ -9,7 +9,8 @@ A site pays r̄ · worth(memory). Its memory holds everything that the site reme
 The paper's reward λⁿ r̄ (its equation 3.1) is `Geometric(lam)`: the memory is the number n of visits so far. With λ = 0
 only the first visit pays (the first-occupancy representation), with λ = 1 every visit pays in full (the successor
 representation). A depletion that depends only on the number of visits is a `Diminishing` one. To write your own, define
-its curve; every exact result, world and agent then works with it.
+its curve: exact evaluation, the optimum, worlds and agents then work with it. Where more is needed (a λ, say), they ask
+the depletion what it has (`common_ratio`, `paying_visits`, …), and not of which class it is.
 
     >>> class Bored(Diminishing):
     ...     def worth(self, visits):
@@ -155,12 +156,43 @@ class Depletion(eqx.Module):
         """An upper bound of |worth|. It limits the error of truncated sums; override it if worth can exceed 1."""
         return 1.0
 
+    @property
+    def counts_visits(self) -> bool:
+        """Whether the memory is the number of visits, so that waiting changes nothing."""
+        return False
+
+    @property
+    def common_ratio(self) -> Any | None:
+        """λ, if every visit leaves the same fraction of the reward, else None. It may be one number for each site."""
+        return None
+
+    @property
+    def paying_visits(self) -> Any:
+        """The number of visits after which nothing is paid any more; infinite if it is not known."""
+        return np.inf
+
+    @property
+    def has_closed_form(self) -> bool:
+        """Whether its sum over visits, the generating function, has a closed form, which discount 1 may need."""
+        return False
+
 
 class Diminishing(Depletion):
     """A depletion that depends only on the number of visits: the n-th visit pays f(n) r̄, for n = 0, 1, …"""
 
     def visit(self, memory: Memory) -> Memory:
         return one_more(memory)
+
+    @property
+    def counts_visits(self) -> bool:
+        # A subclass may have changed what the memory is.
+        own = type(self)
+        kept = own.visit is Diminishing.visit, own.wait is Depletion.wait, own.initial is Depletion.initial
+        return all(kept)
+
+    @property
+    def has_closed_form(self) -> bool:
+        return type(self).generating_function is not Diminishing.generating_function
 
     def generating_function(self, x: Numbers, visits: Numbers = 0, escape: Numbers | None = None) -> Any:
         """Return G(x) = Σₙ f(visits + n) xⁿ for 0 ≤ x ≤ 1.
@@ -206,6 +238,10 @@ class Geometric(Diminishing):
 
     lam: Any = parameter(limits=LAMBDA)
 
+    @property
+    def common_ratio(self) -> Any:
+        return self.lam
+
     def worth(self, memory: Memory) -> Any:
         return fraction_to_power(self.lam, memory)
 
@@ -225,6 +261,10 @@ class FirstVisits(Diminishing):
         n = as_floats("FirstVisits(n)", self.n)
         if not np.all(np.isfinite(n) & (np.floor(n) == n)):
             raise ValueError(f"FirstVisits(n) must be a whole number of visits, got {self.n}")
+
+    @property
+    def paying_visits(self) -> Any:
+        return self.n
 
     def worth(self, memory: Memory) -> Any:
         return 1.0 * (memory < self.n)
@@ -378,6 +418,10 @@ class Listed(Diminishing):
     @property
     def bound(self) -> float:
         return float(np.max(np.abs(np.asarray((*self.values, self.tail), float))))
+
+    @property
+    def paying_visits(self) -> Any:
+        return len(self.values) if self.tail == 0 else np.inf
 
     def worth(self, memory: Memory) -> Any:
         xp = namespace(*self.values, self.tail, memory)

@@ -21,7 +21,7 @@ from adversary import cuts
 from adversary.folders import MEMORY, read, spoiled
 from adversary.frame import Fuzzer, assert_in_words, one_of
 from wane.agents import Trained, load
-from wane.agents.trained import AGENTS, agent_module
+from wane.agents.common.contract import find, names
 from wane.files import DamagedFile, write_json
 from wane.runs.evaluation import evaluate
 from wane.worlds import describe, make
@@ -72,7 +72,7 @@ def honest() -> dict[str, cuts.Tree]:
     trees = {}
     with tempfile.TemporaryDirectory(dir=MEMORY) as out:
         for name, settings in CONFIGS.items():
-            module, world = agent_module(name), Task("Pendulum-v1") if name == "sac" else make("toy")
+            module, world = find(name), Task("Pendulum-v1") if name == "sac" else make("toy")
             config, folder = module.Config(**settings), Path(out) / name
             Trained(name, world, config, module.init(jax.random.key(0), world, config)).save(folder)
             load(folder)
@@ -121,7 +121,7 @@ def agent_case(rng: np.random.Generator) -> None:
             except DamagedFile as error:
                 assert_in_words(error)
             else:
-                assert agent.agent in AGENTS
+                assert agent.agent in names()
                 _refuse_to_play_for_ever(agent)
         assert cuts.read_tree(Path(out)) == before
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 import sys
+from types import SimpleNamespace
 
 import gymnasium
 import jax
@@ -12,17 +13,20 @@ import pytest
 import wane
 from adversary.hostile import nothing_new
 from wane.agents import Trained, forward_backward, load
-from wane.agents.common.contract import PLANNERS, missing_names
+from wane.agents.common.contract import find, names
 from wane.agents.common.rollout import play
 from wane.agents.common.views import Sight
-from wane.agents.trained import AGENTS, agent_module
+from wane.agents.forward_backward.tasks import all_rewards
+from wane.agents.forward_backward.training import collect
 from wane.files import DamagedFile, read_json, save_arrays, write_json
 from wane.runs.evaluation import evaluate
-from wane.worlds import make
+from wane.testing import check_agent
+from wane.worlds import MDPWorld, make
 from wane.worlds.control import Task
 from wane.worlds.describe import describe
 
 KEY = jax.random.key(0)
+AGENTS = names()
 ROOMS = make("four-rooms-7", horizon=12)
 SLOW = ("forward_backward", "sac", "a2c", "lambda_features", "laplacian", "learned_operator")
 """Agents with networks, whose training compiles for long. `make test` saves and plays them untrained."""
@@ -56,65 +60,81 @@ CONFIGS = {
 def config_of(name):
     if name == "lambda_features":
         base = dataclasses.replace(config_of("laplacian"), walk="policies")
-        return agent_module(name).Config(base=base, hidden=(4,), iterations=1, epochs=1)
-    return TINY if name == "forward_backward" else agent_module(name).Config(**CONFIGS[name])
+        return find(name).Config(base=base, hidden=(4,), iterations=1, epochs=1)
+    return TINY if name == "forward_backward" else find(name).Config(**CONFIGS[name])
 
 
 def trained(name, config=None):
     config, world = config or config_of(name), WORLDS.get(name, ROOMS)
-    return Trained(name, world, config, agent_module(name).train(KEY, world, config)[0])
+    return Trained(name, world, config, find(name).train(KEY, world, config)[0])
 
 
 def untrained(name):
     config, world = config_of(name), WORLDS.get(name, ROOMS)
-    return Trained(name, world, config, agent_module(name).init(KEY, world, config))
-
-
-@pytest.mark.parametrize("name", AGENTS)
-def test_all_names_are_there(name):
-    module = agent_module(name)
-    assert missing_names(module) == []
-    assert hasattr(module, "update") == (name not in PLANNERS)
-    assert dataclasses.is_dataclass(module.Config)
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        config_of(name).anything = 1
+    return Trained(name, world, config, find(name).init(KEY, world, config))
 
 
 @pytest.mark.parametrize(
-    ("name", "make_agent"),
-    [pytest.param(name, trained, marks=[pytest.mark.fuzz] if name in SLOW else []) for name in AGENTS]
-    + [(name, untrained) for name in SLOW],
+    "name", [pytest.param(name, marks=[pytest.mark.fuzz] if name in SLOW else []) for name in AGENTS]
 )
-def test_save_load_and_play(name, make_agent, tmp_path):
-    agent = make_agent(name)
+def test_every_agent_passes_the_public_check(name):
+    agent = find(name)
+    assert agent.name == name
+    check_agent(agent, WORLDS.get(name, ROOMS), config_of(name))
+
+
+@pytest.mark.parametrize("name", SLOW)
+def test_an_untrained_agent_is_saved_loaded_and_played(name, tmp_path):
+    agent = untrained(name)
     again = load(agent.save(tmp_path / name))
     assert again.agent == name
     assert repr(again.config) == repr(agent.config)
     for old, new in zip(*map(jax.tree_util.tree_leaves, (agent.params, again.params)), strict=True):
         np.testing.assert_array_equal(old, new)
-    options = {} if name in WORLDS else {"start": 0}
-    episodes = [each.play(jax.random.key(1), **options)[1] for each in (agent, again)]
+    episodes = [each.play(jax.random.key(1))[1] for each in (agent, again)]
     for mine, theirs in zip(*episodes, strict=True):
         np.testing.assert_array_equal(mine, theirs)
     assert len(episodes[0][0]) == 13
 
 
-@pytest.mark.parametrize("name", ["q_lambda", "q_learning", "td"])
-def test_training_is_one_program_over_seeds(name):
-    module, config = agent_module(name), config_of(name)
-    states, _ = jax.jit(jax.vmap(lambda key: module.train(key, ROOMS, config)))(jax.random.split(KEY, 2))
-    alone = module.train(jax.random.split(KEY, 2)[1], ROOMS, config)[0]
-    for many, one in zip(*map(jax.tree_util.tree_leaves, (states, alone)), strict=True):
-        np.testing.assert_allclose(many[1], one, atol=1e-12)
+def the_same_as_an_mdp():
+    """ROOMS without its map, and as the map without walls that cost and without a threshold."""
+    same = {each: getattr(ROOMS, each) for each in ("rewards", "depletion", "discount", "timing", "horizon", "start")}
+    return MDPWorld(ROOMS.mdp, sites=ROOMS.sites, **same), dataclasses.replace(ROOMS, wall_penalty=0.0, threshold=None)
+
+
+@pytest.mark.parametrize("name", ["lambda_operator", "learned_operator", "forward_backward"])
+def test_an_agent_of_all_states_lives_in_any_mdp_as_on_a_map(name):
+    (place, on_map), agent, config = the_same_as_an_mdp(), find(name), config_of(name)
+    params = agent.params_of(agent.init(KEY, place, config))
+    episodes = [Trained(agent, world, config, params).play(KEY, start=3)[1] for world in (place, on_map)]
+    np.testing.assert_array_equal(episodes[0].cells, episodes[1].cells)
+
+
+@pytest.mark.usefixtures("unchecked_types")
+def test_a_reward_that_states_share_is_the_reward_of_none():
+    patch = SimpleNamespace(n_states=4, n_sites=1, patches=(np.array([0, 1]),))
+    with pytest.raises(ValueError, match="site 0 has 2 states, and a reward of every state needs sites of one state"):
+        all_rewards(patch, jnp.ones(1))
+
+
+@pytest.mark.parametrize("goals", [0, 2])
+def test_rewards_are_collected_in_any_mdp(goals):
+    """Without goals of its own, λO-FB sees rewards only at the sites of the world."""
+    place, _ = the_same_as_an_mdp()
+    steps = collect(KEY, None, place, dataclasses.replace(TINY, epsilon=1.0, goals=goals), 20)
+    at_sites = np.isin(steps.cell, ROOMS.sites)
+    assert np.asarray(steps.reward)[at_sites].any()
+    assert np.asarray(steps.reward)[~at_sites].any() == (goals > 0)
 
 
 def test_settings_of_all_kinds_come_back(tmp_path):
     lam = np.linspace(0, 1, 3)
-    config = agent_module("td").Config(lam=lam, policy=np.array(ROOMS.policies[1]), form="state", episodes=2)
+    config = find("td").Config(lam=lam, policy=np.array(ROOMS.policies[1]), form="state", episodes=2)
     again = load(trained("td", config).save(tmp_path / "td"))
     np.testing.assert_array_equal(again.config.lam, lam)
     np.testing.assert_array_equal(again.config.policy, ROOMS.policies[1])
-    believed = agent_module("gpi").Config(depletion=wane.Hyperbolic(2.0), refresh=False)
+    believed = find("gpi").Config(depletion=wane.Hyperbolic(2.0), refresh=False)
     assert load(trained("gpi", believed).save(tmp_path / "gpi")).config.depletion == wane.Hyperbolic(2.0)
 
 
@@ -253,7 +273,7 @@ def test_another_world_s_table_does_not_fit(tmp_path):
 def test_greedy_policies_use_what_remains():
     """Two sites beside each other: once the better one is used up, the agent goes to the other one."""
     world = make("corridor", length=3, rewards=[1.0, 0.9], depletion=wane.Geometric(0.0), horizon=8, start=1)
-    config = agent_module("q_lambda").Config(lam=0.0, episodes=300, epsilon=0.5)
-    state = jax.jit(lambda: agent_module("q_lambda").train(KEY, world, config))()[0]
-    _, episode = play(KEY, world, agent_module("q_lambda").policy(state, world, config))
+    config = find("q_lambda").Config(lam=0.0, episodes=300, epsilon=0.5)
+    state = jax.jit(lambda: find("q_lambda").train(KEY, world, config))()[0]
+    _, episode = play(KEY, world, find("q_lambda").policy(state, world, config))
     assert float(jnp.sum(episode.rewards)) == pytest.approx(1.9)

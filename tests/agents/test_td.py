@@ -6,7 +6,7 @@ import pytest
 import wane
 from wane.agents.common.policy import sample_action
 from wane.agents.common.rollout import Transition
-from wane.agents.td import Config, State, init, targets, total_time_target, trace_target, train, update
+from wane.agents.td import TARGETS, Config, State, Target, init, targets, total_time_target, trace_target, train, update
 from wane.worlds import World, make
 
 KEY = jax.random.key(0)
@@ -184,6 +184,14 @@ def test_choices_have_their_chances():
     np.testing.assert_allclose(np.bincount(actions, minlength=4) / 1000, [0.2, 0.0, 0.5, 0.3], atol=2e-3)
     sure = jax.vmap(lambda draw: sample_action(jnp.cumsum(jnp.array([0.0, 0.0, 1.0, 0.0])), draw))(draws)
     assert np.unique(sure).tolist() == [2]
+
+
+def test_a_depletion_of_others_gets_a_target(monkeypatch):
+    monkeypatch.setitem(
+        TARGETS, wane.Hyperbolic, Target(lambda rows, visited, depletion, discount, cap: State(visited))
+    )
+    config = Config(depletion=wane.Hyperbolic(1.0))
+    assert targets(State(jnp.ones(2)), jnp.array([1.0, 0.0]), config.believed, 0.9, 1e3).phi.tolist() == [1.0, 0.0]
 
 
 def test_refusals():

@@ -11,6 +11,7 @@ import pytest
 from wane import foraging
 from wane.foraging.decisions import Counts, Decisions, prepare, task_arrays
 from wane.foraging.named import NAMED
+from wane.testing import check_model
 
 FIRST = {"low": 60.0, "middle": 90.0, "high": 120.0}
 AWAY = {"rich": 10.0, "poor": 30.0}
@@ -143,6 +144,12 @@ def test_the_likelihood_is_that_of_a_plain_loop(name):
 
     found = float(total({n: jnp.asarray(v) for n, v in PARAMS[name].items()}))
     assert found == pytest.approx(log_likelihood_by_hand(name, PARAMS[name]), abs=1e-6)
+
+
+@pytest.mark.fuzz
+@pytest.mark.parametrize("name", NAMED)
+def test_every_model_passes_the_public_check(name):
+    check_model(NAMED[name])
 
 
 def test_a_learning_model_says_the_same_step_by_step():

@@ -1,4 +1,4 @@
-"""Agents: one algorithm a file, all under one contract (see `wane.agents.common.contract`)."""
+"""Agents: one algorithm a file or a folder, each a value under one contract (`wane.agents.common.contract`)."""
 
 from typing import TYPE_CHECKING
 
@@ -22,9 +22,11 @@ if TYPE_CHECKING:
         sac,
         td,
     )
+    from wane.agents.common.contract import Agent
     from wane.agents.trained import Trained, load
 
 __all__ = [
+    "Agent",
     "Trained",
     "a2c",
     "bandit",

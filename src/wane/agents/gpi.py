@@ -40,6 +40,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
+from wane.agents.common.contract import Agent
 from wane.agents.common.policy import Policy, compose, dot, no_draws
 from wane.agents.common.rollout import Episode, play
 from wane.depletion import Depletion
@@ -196,3 +197,6 @@ def discounted_returns(
         return play_composed(key, world, phi, start, refresh=refresh, policies=policies).value
 
     return jax.vmap(one)(keys, starts)
+
+
+AGENT = Agent("gpi", Config, State, init, train, policy, traceable=(), by_site=True)

@@ -33,16 +33,16 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from wane.agents.common.contract import Agent
 from wane.agents.common.policy import Policy, no_draws
 from wane.agents.forward_backward.tasks import all_rewards
-from wane.depletion import Geometric
 from wane.exact.representations import lambda_representation
 from wane.limits import require_memory
 from wane.mdp import MDP
 from wane.settings import Checked, Positive, Range
 from wane.types import Integer, PerSite, Scalar, Tree
 from wane.worlds.observe import Seen
-from wane.worlds.world import World
+from wane.worlds.process import Solvable, single_states
 
 OBSERVATION = "index+remaining"
 TINY = 1e-30
@@ -71,7 +71,7 @@ class State(NamedTuple):
     lam: Float[Array, "*states"]
 
 
-def init(key: jax.Array, world: World, config: Config) -> State:
+def init(key: jax.Array, world: Solvable, config: Config) -> State:
     """Returns the world's kernel as a dense array, and λ. Nothing is drawn from `key`.
 
     Raises ValueError if the kernel needs too much memory, or if the world's rewards do not wear off by a λ.
@@ -83,15 +83,15 @@ def init(key: jax.Array, world: World, config: Config) -> State:
     return State(jnp.asarray(kernels, float), jnp.asarray(lam_of(world) if config.lam is None else config.lam, float))
 
 
-def lam_of(world: World) -> Any:
+def lam_of(world: Solvable) -> Any:
     """The world's λ: one number, or one for each state. Raises ValueError if its rewards do not wear off by a λ."""
-    if not isinstance(world.depletion, Geometric):
+    if world.depletion.common_ratio is None:
         raise ValueError(f"the rewards of this world wear off as {world.depletion}: give Config a lam, such as 0.5")
-    lam = jnp.asarray(world.depletion.lam, float)
-    return lam if lam.ndim == 0 else jnp.ones(world.n_states).at[world.sites].set(lam)
+    lam = jnp.asarray(world.depletion.common_ratio, float)
+    return lam if lam.ndim == 0 else jnp.ones(world.n_states).at[single_states(world, "a λ for each of them")].set(lam)
 
 
-def train(key: jax.Array, world: World, config: Config, state: State | None = None) -> tuple[State, None]:
+def train(key: jax.Array, world: Solvable, config: Config, state: State | None = None) -> tuple[State, None]:
     """Returns the state of `init` and None: there is nothing to learn."""
     return init(key, world, config) if state is None else state, None
 
@@ -122,13 +122,16 @@ def operate(state: State, rewards: Float[Array, " states"], config: Config) -> t
     return chances, solve(chances)
 
 
-def policy(params: State, world: World, config: Config) -> Policy:
+def policy(params: State, world: Solvable, config: Config) -> Policy:
     """Returns the greedy policy on the Q of what remains of the rewards."""
     return Policy(partial(_act, world, config), params, draw=no_draws, observation=OBSERVATION)
 
 
 def _act(
-    world: World, config: Config, state: State, carry: Tree, observation: Seen, key: None
+    world: Solvable, config: Config, state: State, carry: Tree, observation: Seen, key: None
 ) -> tuple[Any, Tree, None]:
     _, q = operate(state, all_rewards(world, observation.remaining), config)
     return jnp.argmax(q[observation.view]).astype(jnp.int32), carry, None
+
+
+AGENT = Agent("lambda_operator", Config, State, init, train, policy)

@@ -35,6 +35,7 @@ import numpy as np
 import optax
 from jaxtyping import Array, Float, Int
 
+from wane.agents.common.contract import Agent
 from wane.agents.common.convolutions import ConvolutionalNetwork, make_convolutional_network
 from wane.agents.common.networks import MLP, make_mlp
 from wane.agents.common.policy import Policy
@@ -244,3 +245,6 @@ def _act(
     n_actions: int, params: Params, carry: None, observation: Any, key: jax.Array
 ) -> tuple[Int[Array, ""], None, None]:
     return jax.random.randint(key, (), 0, n_actions), carry, None
+
+
+AGENT = Agent("laplacian", Config, State, init, train, policy, update, unit="epochs", traceable=("init",))

@@ -24,6 +24,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int
 
+from wane.agents.common.contract import Agent
 from wane.agents.common.policy import Policy, no_draws
 from wane.agents.common.rollout import Episode, play
 from wane.depletion import Depletion
@@ -131,3 +132,6 @@ def follow(keys: Any, world: Solvable, best: Optimum, start: Any = None) -> Epis
 
     # The plan may be large, so it is an argument: as a constant it would be compiled into the program.
     return jax.jit(jax.vmap(episode, (0, None)))(keys, state_of(best))
+
+
+AGENT = Agent("planner", Config, State, init, train, policy, traceable=(), by_site=True)

@@ -30,6 +30,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from wane.agents.common.contract import Agent
 from wane.agents.common.policy import Policy, no_draws
 from wane.agents.gpi import Timing
 from wane.depletion import Depletion, Geometric
@@ -146,3 +147,6 @@ def policy(params: State, world: Solvable, config: Config) -> Policy:
 
 def _act(actions: Int[Array, " states"], carry: Tree, cell: Integer, key: None) -> tuple[Int[Array, ""], Tree, None]:
     return actions[cell], carry, None
+
+
+AGENT = Agent("policy_iteration", Config, State, init, train, policy, update, traceable=())

@@ -30,6 +30,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
+from wane.agents.common.contract import Agent
 from wane.agents.common.policy import Policy, dot, epsilon_greedy, first_best, no_draws, uniforms
 from wane.agents.common.rollout import Returns, Transition, discount_of, play, train_episodes
 from wane.depletion import Geometric
@@ -149,3 +150,6 @@ def policy(params: State, world: Tabular, config: Config) -> Policy:
 
 def _act(state: State, carry: Tree, observation: Seen, key: None) -> tuple[Int[Array, ""], Tree, None]:
     return greedy_action(state.phi[observation.view], observation.remaining), carry, None
+
+
+AGENT = Agent("q_lambda", Config, State, init, train, policy, update, unit="episodes", by_site=True)

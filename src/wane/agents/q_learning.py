@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
+from wane.agents.common.contract import Agent
 from wane.agents.common.policy import Policy, epsilon_greedy, first_best, no_draws, uniforms
 from wane.agents.common.rollout import Returns, Transition, discount_of, play, train_episodes
 from wane.settings import Checked, Count, Discount, Finite, Probability, Weight
@@ -108,3 +109,6 @@ def policy(params: State, world: Tabular, config: Config) -> Policy:
 
 def _act(state: State, carry: Tree, observation: Integer, key: None) -> tuple[Int[Array, ""], Tree, None]:
     return first_best(state.q[observation]), carry, None
+
+
+AGENT = Agent("q_learning", Config, State, init, train, policy, update, unit="episodes")

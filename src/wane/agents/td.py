@@ -38,6 +38,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from wane.agents.common.contract import Agent
 from wane.agents.common.policy import Policy, dot, first_best, no_draws, sample_action, uniforms
 from wane.agents.common.rollout import Transition, discount_of, episode_numbers, play
 from wane.depletion import Depletion, Geometric
@@ -62,7 +63,7 @@ class Config(Checked):
     lam: Annotated[PerSite, Range(0, 1, "a λ")] = 0.5
     """fraction of a reward that a visit leaves, as the agent believes: one number, or one for each site"""
     depletion: Depletion | None = None
-    """what the agent believes instead of a λ: an EligibilityTrace or a TotalTime"""
+    """what the agent believes instead of a λ: a depletion that has a target in `TARGETS`"""
     policy: Any = 0
     """the evaluated policy, or its number among the world's own"""
     form: Literal["state", "state-action"] = "state-action"
@@ -80,10 +81,11 @@ class Config(Checked):
 
     def rules(self) -> None:
         """Raises TypeError for a depletion that has no TD target."""
-        if not isinstance(self.believed, Geometric | EligibilityTrace | TotalTime):
+        if target_of(self.believed) is None:
+            *most, last = [kind.__name__ for kind in TARGETS]
             raise TypeError(
-                f"there is no TD target for {self.believed!r}: Geometric, EligibilityTrace and TotalTime have one; "
-                "wane.representation evaluates every depletion exactly"
+                f"there is no TD target for {self.believed!r}: {', '.join(most)} and {last} have one; add yours to "
+                "wane.agents.td.TARGETS. wane.representation evaluates every depletion exactly"
             )
 
     @property
@@ -122,16 +124,49 @@ def total_time_target(phi_next: Row, visited: Row, depletion: TotalTime, discoun
     return jnp.minimum(visited + discount * factor * phi_next, cap)
 
 
+def _geometric(rows_next: State, visited: Row, depletion: Any, discount: Scalar, cap: Scalar) -> State:
+    return State(bellman_target(rows_next.phi, visited, depletion.common_ratio, discount))
+
+
+def _trace(rows_next: State, visited: Row, depletion: EligibilityTrace, discount: Scalar, cap: Scalar) -> State:
+    assert rows_next.fading is not None
+    phi = trace_target(rows_next.phi, rows_next.fading, visited, depletion, discount)
+    return State(phi, bellman_target(rows_next.fading, visited, 1.0, discount * depletion.regrow))
+
+
+def _total_time(rows_next: State, visited: Row, depletion: TotalTime, discount: Scalar, cap: Scalar) -> State:
+    return State(total_time_target(rows_next.phi, visited, depletion, discount, cap))
+
+
+class Target(NamedTuple):
+    """How TD learns the representation of a kind of depletion."""
+
+    rows: Callable[[State, Row, Any, Scalar, Scalar], State]
+    """The targets of the rows of (s_t, a_t), given the rows of (s_{t+1}, a'), 1_s, the depletion, γ and the cap."""
+    fading: bool = False
+    """Whether it needs a second table, M."""
+
+
+TARGETS: dict[type[Depletion], Target] = {
+    Geometric: Target(_geometric),
+    EligibilityTrace: Target(_trace, fading=True),
+    TotalTime: Target(_total_time),
+}
+"""The targets of kinds of depletions. Add that of your own: TARGETS[Mine] = Target(…)."""
+
+
+def target_of(depletion: Depletion) -> Target | None:
+    """The target of a depletion, or None if it has none. Whatever leaves the same fraction has that of the λR."""
+    if depletion.common_ratio is not None:
+        return TARGETS[Geometric]
+    return next((TARGETS[kind] for kind in type(depletion).__mro__ if kind in TARGETS), None)
+
+
 def targets(rows_next: State, visited: Row, depletion: Depletion, discount: Scalar, cap: Scalar) -> State:
     """The targets of the rows of (s_t, a_t), given the rows of (s_{t+1}, a')."""
-    if isinstance(depletion, EligibilityTrace):
-        assert rows_next.fading is not None
-        phi = trace_target(rows_next.phi, rows_next.fading, visited, depletion, discount)
-        return State(phi, bellman_target(rows_next.fading, visited, 1.0, discount * depletion.regrow))
-    if isinstance(depletion, TotalTime):
-        return State(total_time_target(rows_next.phi, visited, depletion, discount, cap))
-    assert isinstance(depletion, Geometric)
-    return State(bellman_target(rows_next.phi, visited, depletion.lam, discount))
+    target = target_of(depletion)
+    assert target is not None
+    return target.rows(rows_next, visited, depletion, discount, cap)
 
 
 def init(key: jax.Array, world: Tabular, config: Config) -> State:
@@ -140,7 +175,8 @@ def init(key: jax.Array, world: Tabular, config: Config) -> State:
     check_parameters(config.believed, columns)
     middle = (world.n_actions,) if config.form == "state-action" else ()
     phi = jnp.zeros((world.n_states, *middle, columns))
-    return State(phi, phi if isinstance(config.believed, EligibilityTrace) else None)
+    target = target_of(config.believed)
+    return State(phi, phi if target is not None and target.fading else None)
 
 
 def update(
@@ -248,3 +284,6 @@ def importance_weights(
     """π(a|s) / b(a|s), and 0 for actions that the agent never takes."""
     taken = behaviour(chances, config)
     return np.divide(chances, taken, out=np.zeros_like(chances), where=taken > 0)
+
+
+AGENT = Agent("td", Config, State, init, train, policy, update, unit="episodes", by_site=True)

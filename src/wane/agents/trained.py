@@ -2,8 +2,8 @@
 
 A saved agent is a folder with two files. `config.json` holds the agent's name, the version, the world and the settings;
 `params.safetensors` holds what was learned, each leaf under its name. Loading reads only numbers and text. It executes
-nothing from the files, and the only module that it imports by a name in them is one of `AGENTS`. A control task of a
-third party, which Gymnasium would import, is refused unless the caller trusts it by name.
+nothing from the files, and by a name in them it imports only a module of this package. An agent of another package, and
+a control task that Gymnasium would import, are refused unless the caller has imported that package or trusts the name.
 
     >>> from wane.agents import q_lambda
     >>> from wane.worlds import make
@@ -16,17 +16,18 @@ third party, which Gymnasium would import, is refused unless the caller trusts i
 """
 
 import dataclasses
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib import import_module
+from functools import cached_property
 from pathlib import Path
-from types import ModuleType
 from typing import Any, get_origin, get_type_hints
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from wane.agents.common.contract import Agent, find
 from wane.agents.common.driving import Played, drive
 from wane.agents.common.policy import Policy
 from wane.agents.common.rollout import Episode, observed, play
@@ -42,33 +43,12 @@ from wane.files import (
     save_arrays,
     write_json,
 )
-from wane.names import unknown
 from wane.types import Tree
 from wane.worlds import describe
 from wane.worlds.control import Task
 from wane.worlds.observe import PICTURES, Seen, form_of
 from wane.worlds.process import Tabular
 
-AGENTS = (
-    "q_lambda",
-    "q_learning",
-    "td",
-    "forward_backward",
-    "laplacian",
-    "lambda_features",
-    "lambda_operator",
-    "learned_operator",
-    "a2c",
-    "sac",
-    "gpi",
-    "planner",
-    "policy_iteration",
-)
-"""The agents that can be saved: modules of `wane.agents`."""
-ON_HOST = ("gpi", "planner", "policy_iteration")
-"""Agents that solve with SciPy, which JAX cannot trace."""
-BY_SITE = ("q_lambda", "td", "lambda_features", "gpi", "planner")
-"""Agents that learn something for each site. The others act on the rewards of all states, or learn for given ones."""
 FORMAT = 1
 CONFIG, PARAMS = "config.json", "params.safetensors"
 
@@ -77,29 +57,40 @@ CONFIG, PARAMS = "config.json", "params.safetensors"
 class Trained:
     """An agent that has learned. Raises TypeError for params that are not those of the agent."""
 
-    agent: str
-    """The name of its module in `wane.agents`."""
+    agent: str | Agent
+    """The name of the agent, as "q_lambda", or the agent itself."""
     world: Tabular | Task
     config: Any
     params: Tree
-    """The first argument of the module's `policy`: what the policy acts with. The state that `train` returns may be
+    """The first argument of the agent's `policy`: what the policy acts with. The state that `train` returns may be
     given too, of which the `params` are kept."""
 
     def __post_init__(self) -> None:
-        state = self.module.State
-        kind = get_type_hints(state).get("params", state)
-        params = self.params.params if kind is not state and isinstance(self.params, state) else self.params
+        agent, kind = self.algorithm, self.algorithm.Params
+        params = agent.params_of(self.params) if isinstance(self.params, agent.State) else self.params
         if not isinstance(params, kind):
             raise TypeError(
-                f"{self.agent} learns a {kind.__module__}.{kind.__name__}, got a {type(params).__name__}: pass the "
-                f"state of {self.agent}.train, which returns a pair, state, info = train(…), or the params of the state"
+                f"{self.name} learns a {kind.__module__}.{kind.__name__}, got a {type(params).__name__}: pass the "
+                f"state of {self.name}.train, which returns a pair, state, info = train(…), or the params of the state"
             )
         object.__setattr__(self, "params", params)
 
+    @cached_property
+    def algorithm(self) -> Agent:
+        """The agent as a value, with its functions."""
+        # Whoever writes the name of an agent into a program trusts it; names in files are looked up by `load`.
+        return find(self.agent, trust=[self.agent]) if isinstance(self.agent, str) else self.agent
+
     @property
-    def module(self) -> ModuleType:
-        """The module of the algorithm."""
-        return agent_module(self.agent)
+    def name(self) -> str:
+        """The name of the agent."""
+        return self.algorithm.name
+
+    @property
+    def module(self) -> Agent:
+        """The old name of `algorithm`, which has the same functions as the module had."""
+        warnings.warn("Trained.module is now Trained.algorithm", DeprecationWarning, stacklevel=2)
+        return self.algorithm
 
     def policy(self, world: Tabular | Task | None = None) -> Policy:
         """Returns the policy, for the world that the agent was trained in or for another one.
@@ -107,11 +98,12 @@ class Trained:
         Raises ValueError if the other world has other numbers of states or actions, or of sites if the agent learns
         something for each, or observations of another shape. An agent that sees pictures may act among other states.
         """
-        own = self.module.policy(self.params, self.world, self.config)
+        own = self.algorithm.policy(self.params, self.world, self.config)
         if world is None or world is self.world:
             return own
-        self._require_same(*(self._counts(each, _sees_pictures(own)) for each in (self.world, world)))
-        policy = self.module.policy(self.params, world, self.config)
+        pictures = _sees_pictures(own)
+        self._require_same(self._counts(self.world, pictures), self._counts(world, pictures))
+        policy = self.algorithm.policy(self.params, world, self.config)
         self._require_same(_observation(self.world, own), _observation(world, policy))
         return policy
 
@@ -120,13 +112,13 @@ class Trained:
         if isinstance(world, Task):
             return f"a task with observations of {world.n_observations} numbers and actions of {world.n_actions}"
         states = "" if pictures else f"{world.n_states} states, "
-        sites = f", {world.n_sites} sites" if self.agent in BY_SITE else ""
+        sites = f", {world.n_sites} sites" if self.algorithm.by_site else ""
         return f"a world with {states}{world.n_actions} actions{sites}"
 
     def _require_same(self, own: str, given: str) -> None:
         if own != given:
             raise ValueError(
-                f"this {self.agent} agent was trained in {own}, and cannot act in {given}: choose a world of the same "
+                f"this {self.name} agent was trained in {own}, and cannot act in {given}: choose a world of the same "
                 "sizes, or train an agent in that world"
             )
 
@@ -144,11 +136,11 @@ class Trained:
         Raises ValueError if what was learned does not fit the world and the settings, as of many agents in one batch.
         """
         folder, learned = Path(folder), name_leaves(self.params)
-        if self.agent not in ON_HOST:
-            _check_shapes(self.agent, learned, name_leaves(_params_like(self.agent, self.world, self.config)))
+        if "init" in self.algorithm.traceable:
+            _check_shapes(self.name, learned, name_leaves(_params_like(self.algorithm, self.world, self.config)))
         about = {
             "format": FORMAT,
-            "agent": self.agent,
+            "agent": self.name,
             "version": _version(),
             "world": describe.describe(self.world),
             "config": _plain(self.config),
@@ -158,12 +150,13 @@ class Trained:
         return folder
 
 
-def load(folder: Path | str, *, trust: Sequence[str] = ()) -> Trained:
+def load(folder: Path | str, *, trust: Sequence[str] = (), agent: Agent | None = None) -> Trained:
     """Reads a saved agent. Raises DamagedFile if a file is missing, was changed, or is of another version.
 
-    A control task that comes neither with this package nor with Gymnasium is refused, because making it runs code of
-    others. `trust` names such tasks: ["module:Swim-v0"] imports `module` for an agent that was trained in Swim-v0, and
-    ["Swim-v0"] takes the task that you have registered yourself.
+    Code of others is refused, unless its package was imported before or `trust` holds its name: ["mine"] imports the
+    package that offers the agent "mine", ["module:Swim-v0"] imports `module` for an agent that was trained in the
+    control task Swim-v0, and ["Swim-v0"] takes the task that you have registered yourself. An agent that no installed
+    package offers is given as a value, `agent`.
     """
     folder = Path(folder)
     about = _read_config(folder / CONFIG)
@@ -171,12 +164,20 @@ def load(folder: Path | str, *, trust: Sequence[str] = ()) -> Trained:
     if checksum(folder / PARAMS) != about["files"].get(PARAMS):
         raise DamagedFile(f"{folder / PARAMS} was changed after it was saved: its checksum does not match")
     try:
+        found = find(about["agent"], trust) if agent is None else _require_name(agent, about["agent"])
         world = describe.from_description(about["world"], trust)
-        config = _config(agent_module(about["agent"]).Config, about["config"])
-        like = _params_like(about["agent"], world, config)
+        config = _config(found.Config, about["config"], trust)
+        like = _params_like(found, world, config)
     except (ValueError, TypeError, LookupError, ArithmeticError, AttributeError, RuntimeError, MemoryError) as error:
         raise DamagedFile(f"{folder / CONFIG} does not describe an agent that can be loaded: {error}") from error
-    return Trained(about["agent"], world, config, fill_tree(like, _in_precision_of(like, arrays), folder / PARAMS))
+    params = fill_tree(like, _in_precision_of(like, arrays), folder / PARAMS)
+    return Trained(about["agent"] if agent is None else agent, world, config, params)
+
+
+def _require_name(agent: Agent, name: str) -> Agent:
+    if agent.name != name:
+        raise ValueError(f"it is an agent {name!r}, and you pass agent={agent!r}: pass the agent of that name")
+    return agent
 
 
 def _in_precision_of(like: Tree, arrays: Arrays) -> Arrays:
@@ -184,13 +185,6 @@ def _in_precision_of(like: Tree, arrays: Arrays) -> Arrays:
     wanted = name_leaves(like)
     floats = {name for name in arrays if name in wanted and arrays[name].dtype.kind == wanted[name].dtype.kind == "f"}
     return {name: array.astype(wanted[name].dtype) if name in floats else array for name, array in arrays.items()}
-
-
-def agent_module(name: str) -> ModuleType:
-    """Returns the module of an agent by its name. Raises ValueError if there is no agent of that name."""
-    if name not in AGENTS:
-        raise unknown("agent", name, AGENTS)
-    return import_module(f"wane.agents.{name}")
 
 
 def _read_config(path: Path) -> dict[str, Any]:
@@ -207,15 +201,13 @@ def _read_config(path: Path) -> dict[str, Any]:
     return about
 
 
-def _params_like(agent: str, world: Tabular | Task, config: Any) -> Tree:
+def _params_like(agent: Agent, world: Tabular | Task, config: Any) -> Tree:
     """Returns params of the same structure as those of a saved agent. Only their shapes and types have a meaning."""
-    module = agent_module(agent)
 
     def init(key: jax.Array) -> Tree:
-        state = module.init(key, world, config)
-        return state.params if hasattr(state, "params") else state
+        return agent.params_of(agent.init(key, world, config))
 
-    if agent in ON_HOST:
+    if "init" not in agent.traceable:
         return init(jax.random.key(0))
     # Tracing draws no networks, and makes no replay memory, whose size a file may say.
     shapes = jax.eval_shape(init, jax.random.key(0))
@@ -266,21 +258,21 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _config(kind: type, content: Mapping[str, Any]) -> Any:
+def _config(kind: type, content: Mapping[str, Any], trust: Sequence[str]) -> Any:
     """Returns a Config from its JSON. Raises ValueError for settings that the Config does not have."""
     fields = {field.name: field for field in dataclasses.fields(kind)}
     for name in content:
         if name not in fields:
             raise ValueError(f"{kind.__name__} has no setting {name!r}")
     hints = get_type_hints(kind)
-    return kind(**{name: _setting(hints[name], value) for name, value in content.items()})
+    return kind(**{name: _setting(hints[name], value, trust) for name, value in content.items()})
 
 
-def _setting(hint: Any, value: Any) -> Any:
+def _setting(hint: Any, value: Any, trust: Sequence[str]) -> Any:
     if isinstance(value, dict) and "kind" in value:
-        return describe.depletion_from_description(value)
+        return describe.depletion_from_description(value, trust)
     if isinstance(value, dict) and dataclasses.is_dataclass(hint):
-        return _config(hint, value)  # pyright: ignore[reportArgumentType]
+        return _config(hint, value, trust)  # pyright: ignore[reportArgumentType]
     if isinstance(value, list) and get_origin(hint) is tuple:
         return tuple(value)
     return np.asarray(value) if isinstance(value, list) else value

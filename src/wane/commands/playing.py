@@ -17,6 +17,7 @@ def evaluate(
     episodes: Count = 100,
     seed: Annotated[int, Range(0, 2**32 - 1)] = 0,
     film: Path | None = None,
+    trust: tuple[str, ...] | None = None,
 ) -> None:
     """Plays episodes with a saved agent, and prints what it earns.
 
@@ -26,6 +27,7 @@ def evaluate(
         episodes: how many episodes to play
         seed: the seed of the random numbers
         film: a GIF file to write the first episode to
+        trust: names of an agent, a depletion or a task of other packages, whose code may run
     """
     from wane.runs import evaluation
 
@@ -36,10 +38,11 @@ def evaluate(
         if not evaluation.saved_agents(folder):
             console.say(f"{folder} holds no agents: the experiment keeps none, or they were too large together")
         return
-    trained = evaluation.load_agent(folder, () if world is None else (world,))
+    named = trust or ()
+    trained = evaluation.load_agent(folder, named if world is None else (*named, world))
     place = trained.world if world is None else evaluation.place_called(world, trained)
     found = evaluation.evaluate(trained, place, episodes, seed)
-    console.print(_earnings(trained.agent, found, evaluation.best_return(place)))
+    console.print(_earnings(trained.name, found, evaluation.best_return(place)))
     if film is not None:
         evaluation.write_film(place, found, film)
         console.say(f"film: {film}")

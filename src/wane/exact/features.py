@@ -68,9 +68,10 @@ class LambdaFeatures(NamedTuple):
 
     def action_matrix(self, mdp: MDP) -> Float[AnyArray, "states actions features"]:
         """Return φ_λ(s, a): `a` is taken once and the kernel's policy afterwards. Only a geometric depletion has it."""
-        if not isinstance(self.depletion, Geometric):
+        lam = self.depletion.common_ratio
+        if lam is None:
             raise TypeError(f"the state–action form needs a Geometric depletion, this one is {self.depletion!r}")
-        return bellman_target(mdp.backup(self.matrix), self.features[:, None], self.depletion.lam, self.discount)
+        return bellman_target(mdp.backup(self.matrix), self.features[:, None], lam, self.discount)
 
     def q_values(self, mdp: MDP, weights: ArrayLike) -> Float[AnyArray, "states actions"]:
         """Return φ_λ(s, a) · w."""
@@ -134,10 +135,11 @@ def _geometric(lam: Any) -> Geometric:
 
 def _with_jax(kernel: Any, phi: Any, depletion: Any, discount: Any) -> LambdaFeatures:
     """Solve all systems at once with JAX. Raises InaccurateSolve for a bad solution, which is NaN while JAX traces."""
-    if not isinstance(depletion, Geometric):
+    lam = depletion.common_ratio
+    if lam is None:
         raise TypeError(f"JAX arrays need a λ, not {depletion!r}: give NumPy arrays for other curves over visit counts")
     kernel = jnp.asarray(kernel.toarray() if sparse.issparse(kernel) else kernel)
-    phi, lam = jnp.asarray(phi, kernel.dtype), depletion.lam
+    phi = jnp.asarray(phi, kernel.dtype)
     # A known λ has 64 bits here, so that 1 − λ keeps its digits in 32 bits too.
     kept, worn = (jnp.broadcast_to(jnp.asarray(each), np.shape(phi)[1]) for each in (lam, 1 - lam))
 

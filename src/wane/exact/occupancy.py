@@ -330,7 +330,7 @@ def _escape_from_lambda(diagonal: Any, lam: Any, discount: Scalar, sites: Int[np
 
 def lambda_derivative(phi: Occupancy) -> Float[AnyArray, "states sites"]:
     """Return dΦ_λ/dλ = F · R / (1 − λR)² of a `Geometric` representation."""
-    if not isinstance(phi.depletion, Geometric):
+    if phi.depletion.common_ratio is None:
         raise TypeError(f"only Geometric has a λ, this representation has {phi.depletion!r}")
     paid = phi.paid(phi.fresh_memory)
     return phi.first_visit * (phi.revisit * paid**2)

@@ -19,7 +19,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from wane.checks import check_range, is_traced
-from wane.depletion import Depletion, Diminishing, FirstVisits, Geometric, Listed
+from wane.depletion import Depletion, Diminishing, FirstVisits, Geometric
 from wane.exact.graph import can_reach, recurrent_classes
 from wane.exact.growing import growing_patches
 from wane.exact.methods import Method
@@ -83,7 +83,7 @@ def patch_representation(
     sets = [check_sites(patch, checked.shape[0]) for patch in patches]
     if any(len(states) == 0 for states in sets):
         raise ValueError("a patch without states is never visited: leave it out")
-    if isinstance(depletion, Diminishing):
+    if depletion.counts_visits:
         indicators = [np.isin(np.arange(checked.shape[0]), states).astype(float) for states in sets]
         found = [solve_column(checked, phi, depletion.at_sites(i), gamma, method) for i, phi in enumerate(indicators)]
         matrix = np.stack([column for column, _, _ in found], axis=1)
@@ -106,8 +106,8 @@ def solve_column(
     support = np.flatnonzero(phi > 0)
     if len(support) == 0:
         return np.zeros(len(phi)), 0.0, "nothing to solve"
-    if isinstance(depletion, Geometric):
-        return _geometric_column(kernel, phi, float(depletion.lam), discount, method)
+    if depletion.common_ratio is not None:
+        return _geometric_column(kernel, phi, float(depletion.common_ratio), discount, method)
     cure = "use Geometric, which needs one column, or fewer states that count"
     require_memory("a patch", (len(phi), "states"), (len(support), "states that count"), copies=5, cure=cure)
     visits = _first_visits(kernel, phi, support, discount, method)
@@ -237,11 +237,7 @@ def _first_terms(
 
 def _number_of_terms(escape: float, depletion: Diminishing) -> int:
     """Return the number of terms that matter in the sum over visits. Raises a ValueError if it is infinite."""
-    paying = math.inf
-    if isinstance(depletion, FirstVisits):
-        paying = int(depletion.n)
-    elif isinstance(depletion, Listed) and depletion.tail == 0:
-        paying = len(depletion.values)
+    paying = depletion.paying_visits
     if paying == math.inf and escape == 0:
         _refuse_endless_visits(depletion)
     if escape >= 1:

@@ -24,7 +24,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from wane.checks import is_traced
-from wane.depletion import Depletion, Diminishing, Memory
+from wane.depletion import Depletion, Memory
 from wane.exact.levels import Levels, counted_levels, enclosing_levels
 from wane.exact.product import Product, require_product, strides_of
 from wane.exact.representations import check_parameters, check_tolerance, check_whole
@@ -117,7 +117,7 @@ def optimum(
     _check_settings(gamma, horizon, timing, action_rewards, tolerance)
     extra = None if action_rewards is None else _check_action_rewards(action_rewards, mdp)
     problem = _Problem(mdp, sites, pay, gamma, horizon, timing, extra, float(tolerance) / 2)
-    if isinstance(depletion, Diminishing):
+    if depletion.counts_visits:
         if grid is not None:
             raise ValueError("grid is for rewards that grow back: choose the largest visit counts with `caps`")
         return problem.solve_counts(depletion, caps)
@@ -143,7 +143,7 @@ class _Problem(NamedTuple):
         """The number of actions that are taken."""
         return None if self.horizon is None else self.horizon - (self.timing == "departure")
 
-    def solve_counts(self, depletion: Diminishing, caps: ArrayLike | None) -> Optimum:
+    def solve_counts(self, depletion: Depletion, caps: ArrayLike | None) -> Optimum:
         """Return the optimum over visit counts."""
         self.require([])
         tables, omitted = _worth_tables(self, depletion, caps)
@@ -189,7 +189,7 @@ class _Problem(NamedTuple):
 
 
 def _worth_tables(
-    problem: _Problem, depletion: Diminishing, caps: ArrayLike | None
+    problem: _Problem, depletion: Depletion, caps: ArrayLike | None
 ) -> tuple[list[Float[np.ndarray, " _counts"]], float]:
     """Return f(0), …, f(m − 1), f(∞) for every site, and a bound on what these leave out.
 
@@ -218,7 +218,7 @@ def _worth_tables(
 
 
 def _curve(
-    problem: _Problem, depletion: Diminishing, site: int, longest: int, cut: bool
+    problem: _Problem, depletion: Depletion, site: int, longest: int, cut: bool
 ) -> tuple[Float[np.ndarray, " counts"], Float[np.ndarray, " counts"]]:
     """Return f(0), …, f(longest) of a site, and for each count the largest loss, per unit of r̄, if counting ends there.
 

@@ -344,7 +344,8 @@ def _evaluate_in_parts(
 ) -> Float[np.ndarray, " states"]:
     """Return V: one system gives the part of the sites that never wear off, and representations give the rest."""
     n = len(rewards)
-    if discount < 1 and isinstance(depletion, Geometric) and type(depletion.lam) is float and depletion.lam == 1:
+    lam = depletion.common_ratio
+    if discount < 1 and type(lam) is float and lam == 1:
         return solve(kernel, rewards, discount=discount, method=method).x
     check_parameters(depletion, n)
     constant = np.broadcast_to(_never_wears_off(depletion) if discount < 1 else np.False_, (n,))
@@ -361,7 +362,7 @@ def _evaluate_in_parts(
 
 def _never_wears_off(depletion: Depletion) -> np.bool_ | Bool[np.ndarray, "..."]:
     """Return whether the reward never wears off: one answer, or one for each site."""
-    return np.asarray(depletion.lam) == 1 if isinstance(depletion, Geometric) else np.False_
+    return np.False_ if depletion.common_ratio is None else np.asarray(depletion.common_ratio) == 1
 
 
 def check_depletion(depletion: object) -> Depletion:

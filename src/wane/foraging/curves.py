@@ -78,8 +78,8 @@ def _shrink(
     shrink = np.divide(after, before, out=np.zeros(before.shape), where=before != 0)
     for i, curve in enumerate(curves):
         # λⁿ underflows after many visits, but the ratio is always λ.
-        if isinstance(curve, Geometric):
-            shrink[i] = curve.lam
+        if curve.common_ratio is not None:
+            shrink[i] = curve.common_ratio
     return shrink
 
 

@@ -72,7 +72,7 @@ def saved_agents(folder: Path) -> list[Path]:
 
 
 def load_agent(folder: Path, trust: Sequence[str] = ()) -> Trained:
-    """Loads a saved agent, which may name a task in `trust`. Raises ValueError if the folder holds none."""
+    """Loads a saved agent, which may name what is in `trust`. Raises ValueError if the folder holds none."""
     if not folder.exists():
         raise ValueError(f"there is no folder {folder}: give the folder of a run or of a saved agent")
     if not (folder / "config.json").is_file():

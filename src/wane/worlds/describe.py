@@ -3,7 +3,9 @@
 `from_description(describe(world))` is the same world, down to the last digit, and likewise for depletions. Only the
 transitions of an `MDPWorld` are checked again, and may be scaled by rounding. Nothing in a description is executed or
 imported: kinds of depletions and names of observations are looked up in the package, and every value is checked. JAX
-arrays come back as NumPy arrays with the same values.
+arrays come back as NumPy arrays with the same values. A depletion of another package has a name if that package offers
+it as an entry point of the group "wane.depletions"; it is imported only if its package was imported before or if the
+caller trusts the name (`wane.plugins`).
 
     >>> from wane.worlds import make
     >>> describe(make("corridor", length=3))["map"]
@@ -30,6 +32,7 @@ from wane.depletion import Depletion
 from wane.files import DEEPEST, is_deep, read_json
 from wane.mdp import MDP
 from wane.names import unknown
+from wane.plugins import find, name_of, offered
 from wane.texts import shown
 from wane.worlds.control import task as control
 from wane.worlds.control.task import Task
@@ -47,6 +50,8 @@ KINDS: dict[str, type[Depletion]] = {
     if inspect.isclass(kind) and issubclass(kind, Depletion) and not inspect.isabstract(kind)
 }
 """The depletions of the package by their names."""
+GROUP = "wane.depletions"
+"""The group of the entry points by which other packages add depletions."""
 
 
 def describe(world: Any) -> Description:
@@ -77,22 +82,30 @@ def describe(world: Any) -> Description:
 def from_description(description: Any, trust: Sequence[str] = ()) -> World | MDPWorld | Task:
     """Returns the world or the control task of a description. Settings that are not in it have their defaults.
 
-    Raises ValueError for unknown settings and for values that cannot be those of a world, and for a task that comes
-    neither with this package nor with Gymnasium, unless `trust` holds its id.
+    Raises ValueError for unknown settings and for values that cannot be those of a world, and for a task or a depletion
+    of others, unless `trust` holds its name.
     """
     if isinstance(description, dict) and "task" in description:
         return control.from_description(description, trust)
     if isinstance(description, dict) and "mdp" in description:
         _check_keys(description, "a world on an MDP", dataclasses.fields(MDPWorld))
-        return MDPWorld(**{name: _READERS[name](value, name) for name, value in description.items()})
-    return world_from_description(description)
+        return MDPWorld(**_settings(description, trust))
+    return world_from_description(description, trust)
 
 
-def world_from_description(description: Any) -> World:
+def world_from_description(description: Any, trust: Sequence[str] = ()) -> World:
     """Returns the world of a description, and raises ValueError as `from_description` does."""
     _check_keys(description, "a world", dataclasses.fields(World))
-    settings = {name: _READERS[name](value, name) for name, value in description.items()}
+    settings = _settings(description, trust)
     return World(settings.pop("map"), **settings)
+
+
+def _settings(description: Description, trust: Sequence[str]) -> dict[str, Any]:
+    """Returns the settings of a world, read and checked one by one."""
+    found = {name: _READERS[name](value, name) for name, value in description.items() if name != "depletion"}
+    if "depletion" in description:
+        found["depletion"] = depletion_from_description(description["depletion"], trust)
+    return found
 
 
 def _describe_mdp(mdp: MDP) -> Description:
@@ -119,14 +132,14 @@ def _read_mdp(value: Any, name: str) -> MDP:
     return MDP(kernels)
 
 
-def from_text(source: str | Path) -> World:
+def from_text(source: str | Path, trust: Sequence[str] = ()) -> World:
     """Returns the world of a description in JSON: text, or the file of a `Path`.
 
     Raises ValueError as `world_from_description` does and for text that is not JSON, and DamagedFile for a file that
     is not JSON.
     """
     if isinstance(source, Path):
-        return world_from_description(read_json(source))
+        return world_from_description(read_json(source), trust)
     try:
         description = json.loads(source)
     except (ValueError, RecursionError) as error:
@@ -134,32 +147,50 @@ def from_text(source: str | Path) -> World:
         raise ValueError(f"the description of a world is not JSON ({error}){cure}") from error
     if is_deep(description):
         raise ValueError(f"the description of a world nests lists or dictionaries more than {DEEPEST} deep")
-    return world_from_description(description)
+    return world_from_description(description, trust)
 
 
 def describe_depletion(depletion: Depletion) -> Description:
     """Returns a depletion as a dictionary: its kind and its parameters. Arrays are lists.
 
-    Raises TypeError for a depletion that does not come with the package.
+    Raises TypeError for a depletion that comes neither with this package nor as an entry point of another one.
     """
-    kind = type(depletion).__name__
-    if KINDS.get(kind) is not type(depletion):
+    kind = kind_of(type(depletion))
+    if kind is None:
         raise TypeError(
-            f"{kind} is a depletion of your own, which cannot be saved: only {', '.join(KINDS)} can. Save a world with "
-            "one of those, and put yours into the world that you load: dataclasses.replace(world, depletion=…)"
+            f"{type(depletion).__name__} is a depletion of your own, which cannot be saved: only {', '.join(KINDS)} "
+            f"can, and what a package offers as an entry point of the group {GROUP}. Save a world with one of those, "
+            "and put yours into the world that you load: dataclasses.replace(world, depletion=…)"
         )
     given = {field.name: getattr(depletion, field.name) for field in dataclasses.fields(depletion)}
     return {"kind": kind} | {name: _plain(value, f"{kind}.{name}") for name, value in given.items()}
 
 
-def depletion_from_description(description: Any) -> Depletion:
-    """Returns the depletion of a description. Raises ValueError for an unknown kind and for wrong values."""
+def kind_of(kind: type[Depletion]) -> str | None:
+    """Returns the name by which depletions of a class are saved, or None if they cannot be saved."""
+    return kind.__name__ if KINDS.get(kind.__name__) is kind else name_of(GROUP, kind)
+
+
+def _kind_called(name: str, trust: Sequence[str]) -> type[Depletion]:
+    if name in KINDS:
+        return KINDS[name]
+    found = find(GROUP, name, trust)
+    if found is None:
+        raise unknown("kind of depletion", name, [*KINDS, *offered(GROUP)])
+    if not (inspect.isclass(found) and issubclass(found, Depletion)):
+        raise ValueError(f"the entry point {name!r} of {GROUP} is {found!r}: it must be a class of depletions")
+    return found
+
+
+def depletion_from_description(description: Any, trust: Sequence[str] = ()) -> Depletion:
+    """Returns the depletion of a description. Raises ValueError for an unknown kind and for wrong values.
+
+    A kind of another package is refused, unless that package was imported before or `trust` holds its name.
+    """
     if not isinstance(description, dict) or not isinstance(description.get("kind"), str):
         kinds = ", ".join(KINDS)
         raise ValueError(f'a depletion is a dictionary with its "kind" ({kinds}), got {shown(description)}')
-    if description["kind"] not in KINDS:
-        raise unknown("kind of depletion", description["kind"], KINDS)
-    kind = KINDS[description["kind"]]
+    kind = _kind_called(description["kind"], trust)
     values = {name: value for name, value in description.items() if name != "kind"}
     fields = {field.name: field for field in dataclasses.fields(kind)}
     _check_keys(values, f"a {kind.__name__}", dataclasses.fields(kind))
@@ -286,7 +317,6 @@ _READERS: dict[str, Callable[[Any, str], Any]] = {
     "mdp": _read_mdp,
     "sites": lambda value, name: value if isinstance(value, str) else _arrays(value, name),
     "rewards": _arrays,
-    "depletion": lambda value, name: depletion_from_description(value),
     "discount": _number,
     "timing": _text,
     "wall_penalty": _number,
@@ -298,4 +328,4 @@ _READERS: dict[str, Callable[[Any, str], Any]] = {
     "threshold": _optional,
     "policies": _arrays,
 }
-"""How each setting of a world is read."""
+"""How each setting of a world is read, except its depletion."""

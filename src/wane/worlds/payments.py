@@ -16,7 +16,7 @@ import jax
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from wane.depletion import Depletion, Diminishing, Memory
+from wane.depletion import Depletion, Memory
 
 LONGEST_TABLE = 1024
 """The number of visits whose worth is tabulated. For more visits the depletion is called."""
@@ -125,14 +125,7 @@ def payments(
     depletion: Depletion, rewards: Float[np.ndarray, " sites"], copies: tuple[int, ...] = ()
 ) -> Counted | Remembered:
     """Returns fresh sites with these rewards, of one world or of a batch of copies."""
-    kind = type(depletion)
-    only_counts = (
-        isinstance(depletion, Diminishing)
-        and kind.visit is Diminishing.visit
-        and kind.wait is Depletion.wait
-        and kind.initial is Depletion.initial
-    )
-    return (Counted if only_counts else Remembered)(depletion, rewards, copies)
+    return (Counted if depletion.counts_visits else Remembered)(depletion, rewards, copies)
 
 
 def _with_numpy(depletion: Depletion) -> Depletion:

@@ -24,6 +24,7 @@ In both cases each step changes the memory of the visited site by `visit`, and t
 
 import dataclasses
 import json
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
 from pathlib import Path
@@ -174,15 +175,16 @@ class World:
         return json.dumps(describe(self), ensure_ascii=False)
 
     @classmethod
-    def from_json(cls, source: str | Path) -> "World":
+    def from_json(cls, source: str | Path, trust: Sequence[str] = ()) -> "World":
         """Returns the world of a JSON text, or of a JSON file if `source` is a `Path`.
 
-        The text comes from `to_json` or from the explorer (`wane.explore`). Nothing in it is executed. Raises
+        The text comes from `to_json` or from the explorer (`wane.explore`). Nothing in it is executed, and a depletion
+        of another package is imported only if `trust` holds its name or if that package was imported before. Raises
         ValueError for text that is not the description of a world, and DamagedFile for a file that holds no JSON.
         """
         from wane.worlds.describe import from_text
 
-        return from_text(source)
+        return from_text(source, trust)
 
     @property
     def n_states(self) -> int:

@@ -33,6 +33,9 @@ from wane.agents.a2c.config import Config
 from wane.agents.a2c.networks import Memory, Output, Params
 from wane.agents.a2c.probing import feature_error
 from wane.agents.a2c.training import Batch, Info, State, Terms, collect, evaluate, init, loss, train, update
+from wane.agents.common.contract import Agent
+
+AGENT = Agent("a2c", Config, State, init, train, policy, update, unit="epochs")
 
 __all__ = [
     "Batch",

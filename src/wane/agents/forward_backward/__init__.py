@@ -28,6 +28,7 @@ The default is the schedule of forward–backward learning, on which the paper b
     undiscounted_returns(world, policy(state.params, world, config), tasks)
 """
 
+from wane.agents.common.contract import Agent
 from wane.agents.forward_backward.acting import conditioned_policy, equivalent_policy, policy
 from wane.agents.forward_backward.config import LITERAL, Config, Schedule
 from wane.agents.forward_backward.lambda_learning import estimate
@@ -35,6 +36,8 @@ from wane.agents.forward_backward.networks import Params
 from wane.agents.forward_backward.probing import exact_representation, learned_representation, misfit
 from wane.agents.forward_backward.tasks import Tasks, draw_tasks, undiscounted_returns
 from wane.agents.forward_backward.training import Info, State, init, train, update
+
+AGENT = Agent("forward_backward", Config, State, init, train, policy, update, unit="epochs")
 
 __all__ = [
     "LITERAL",

@@ -39,25 +39,25 @@ from wane.depletion import Geometric
 from wane.exact.occupancy import equivalent_rewards
 from wane.types import Integer, Tree
 from wane.worlds.observe import Seen
-from wane.worlds.world import World
+from wane.worlds.process import Tabular
 
 OBSERVATION = "index+remaining"
 Choose = Callable[[Any, Any, Any], Int[Array, ""]]
 """(params, state, what remains of the reward of every state) → action"""
 
 
-def acting_on(choose: Choose, params: Any, world: World) -> Policy:
+def acting_on(choose: Choose, params: Any, world: Tabular) -> Policy:
     """Returns the policy that chooses its actions by what remains of the reward of every state."""
     return Policy(partial(_act, choose, world), params, draw=no_draws, observation=OBSERVATION)
 
 
 def _act(
-    choose: Choose, world: World, params: Any, carry: Tree, observation: Seen, key: None
+    choose: Choose, world: Tabular, params: Any, carry: Tree, observation: Seen, key: None
 ) -> tuple[Int[Array, ""], Tree, None]:
     return choose(params, observation.view, all_rewards(world, observation.remaining)), carry, None
 
 
-def policy(params: Params, world: World, config: Config | None = None) -> Policy:
+def policy(params: Params, world: Tabular, config: Config | None = None) -> Policy:
     """Returns the paper's policy, for the λ that the model was trained for."""
     return acting_on(_choose, (params, params.backward(), None), world)
 
@@ -67,7 +67,7 @@ def _choose(params: Any, cell: Integer, rewards: Float[Array, " states"]) -> Int
     return jnp.argmax(q_values(networks, cell, reward_vector(table, rewards), lam)).astype(jnp.int32)
 
 
-def conditioned_policy(params: Params, world: World, config: Config, lam: Any) -> Policy:
+def conditioned_policy(params: Params, world: Tabular, config: Config, lam: Any) -> Policy:
     """Returns the policy that gives λ to a conditioned model: one number, or one for each state if trained for that.
 
     Raises ValueError if the model was not trained for that form of λ.
@@ -88,7 +88,7 @@ def lam_inputs(lam: Any, n_states: int, config: Config) -> Float[Array, " lams"]
     )
 
 
-def equivalent_policy(params: Params, world: World, config: Config, lam: Any, own: bool = True) -> Policy:
+def equivalent_policy(params: Params, world: Tabular, config: Config, lam: Any, own: bool = True) -> Policy:
     """Returns the policy that acts on the Q_λ of π_z, z = z_R, with a model that was trained for λ = 1.
 
     Raises ValueError if the model has λ as an input.

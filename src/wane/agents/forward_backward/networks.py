@@ -18,7 +18,7 @@ from jaxtyping import Array, Float, Int
 from wane.agents.common.networks import MLP, Linear, make_linear, make_mlp
 from wane.agents.forward_backward.config import Condition, Config
 from wane.types import Integer
-from wane.worlds.world import World
+from wane.worlds.process import Tabular
 
 Vector = Float[Array, "*batch dimension"]
 
@@ -61,7 +61,7 @@ class Params(NamedTuple):
     backward: Backward
 
 
-def make_networks(key: jax.Array, world: World, config: Config) -> Params:
+def make_networks(key: jax.Array, world: Tabular, config: Config) -> Params:
     """Random networks."""
     forward_key, backward_key = jax.random.split(key)
     n, d, hidden = world.n_states, config.dimension, [config.width] * config.depth

@@ -13,9 +13,10 @@ from jaxtyping import Array, Float
 
 from wane.agents.forward_backward.config import Config
 from wane.agents.forward_backward.networks import Params, all_features, sample_lam, sample_z, softmax_policy
+from wane.exact.graph import recurrent_classes
 from wane.exact.representations import lambda_representation
 from wane.mdp import MDP
-from wane.worlds.world import World
+from wane.worlds.process import Solvable
 
 Phi = Float[Array, "states actions states"]
 
@@ -38,21 +39,27 @@ def learned_representation(
         return all_features(params, z, lam) @ table.T / len(table)
 
 
-def exact_representation(params: Params, z: Float[Array, " dimension"], lam: Any, world: World, config: Config) -> Phi:
+def exact_representation(
+    params: Params, z: Float[Array, " dimension"], lam: Any, world: Solvable, config: Config
+) -> Phi:
     """Φ_λ(s, a, s') of the softmax policy of z."""
     features = all_features(params, z, lam_input(lam, config))
     return representation_of(world, softmax_policy(features, z, config.temperature), lam, config.discount)
 
 
-def representation_of(world: World, chances: Float[Array, "states actions"], lam: Any, discount: float) -> Phi:
+def representation_of(world: Solvable, chances: Float[Array, "states actions"], lam: Any, discount: float) -> Phi:
     """Φ_λ(s, a, s') of a policy that takes every action with some probability, such as a softmax.
 
     With γ = 1 it is 1 / (1 − λ(s')) for all states s from which s' can be reached: each state is visited again and
-    again, whatever the first action is, so Φ does not tell actions apart.
+    again, whatever the first action is, so Φ does not tell actions apart. Raises ValueError if some state is left for
+    good.
     """
     n, a = world.n_states, world.n_actions
     if discount == 1:
-        together = world.map.regions[:, None] == world.map.regions
+        classes = recurrent_classes(world.mdp.under(np.full((n, a), 1 / a)))
+        if (classes < 0).any():
+            raise ValueError(f"state {np.argmin(classes)} is left for good, which γ = 1 does not allow here: discount")
+        together = classes[:, None] == classes
         return jnp.broadcast_to((together / (1 - jnp.asarray(lam)))[:, None], (n, a, n))
     transitions = np.stack([world.mdp.action(i).toarray() for i in range(a)], 1)
     mdp = MDP(jnp.asarray(transitions, chances.dtype))
@@ -66,13 +73,13 @@ def compare(found: Phi, truth: Phi) -> Misfit:
     return Misfit(jnp.sqrt(jnp.mean(error**2) / jnp.mean(truth**2)), jnp.abs(error).max() / jnp.abs(truth).max())
 
 
-def misfit(params: Params, z: Float[Array, " dimension"], lam: Any, world: World, config: Config) -> Misfit:
+def misfit(params: Params, z: Float[Array, " dimension"], lam: Any, world: Solvable, config: Config) -> Misfit:
     """How far the learned Φ of the policy of z is from the exact one."""
     found = learned_representation(params, z, lam_input(lam, config))
     return compare(found, exact_representation(params, z, lam, world, config))
 
 
-def probe(key: jax.Array, params: Params, lam: Float[Array, "*states"], world: World, config: Config) -> Misfit:
+def probe(key: jax.Array, params: Params, lam: Float[Array, "*states"], world: Solvable, config: Config) -> Misfit:
     """The misfit for some random z, and for random λ if F is conditioned on λ."""
     z_key, lam_key = jax.random.split(key)
     z = sample_z(z_key, (config.probes,), config.dimension, config.spread)

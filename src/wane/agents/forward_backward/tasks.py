@@ -6,7 +6,7 @@ same object.
 """
 
 import dataclasses
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -15,7 +15,9 @@ from jaxtyping import Array, Float, Int
 
 from wane.agents.common.policy import Policy
 from wane.agents.common.rollout import play
-from wane.worlds.world import World
+from wane.worlds.process import Tabular, single_states
+
+ATabular = TypeVar("ATabular", bound=Tabular)
 
 
 class Tasks(NamedTuple):
@@ -35,12 +37,16 @@ def random_goals(key: jax.Array, n_states: int, goals: int) -> Float[Array, " st
     return (jax.random.permutation(key, n_states) < goals).astype(float)
 
 
-def with_rewards(world: World, rewards: Float[Array, " states"]) -> World:
-    """Returns the world with every state as a site, and with the given rewards."""
-    return dataclasses.replace(world, sites=np.arange(world.n_states), rewards=rewards)
+def with_rewards(world: ATabular, rewards: Float[Array, " states"]) -> ATabular:
+    """Returns the world with every state as a site, and with the given rewards.
+
+    The world must have the setting `sites`, as a `World` and an `MDPWorld` have.
+    """
+    settings: Any = {"sites": np.arange(world.n_states), "rewards": rewards}
+    return dataclasses.replace(world, **settings)
 
 
-def draw_tasks(key: jax.Array, world: World, count: int, goals: int) -> Tasks:
+def draw_tasks(key: jax.Array, world: Tabular, count: int, goals: int) -> Tasks:
     """Draws `count` tasks with random starts and random goals."""
 
     def draw(key: jax.Array) -> Tasks:
@@ -51,7 +57,7 @@ def draw_tasks(key: jax.Array, world: World, count: int, goals: int) -> Tasks:
     return jax.vmap(draw)(jax.random.split(key, count))
 
 
-def undiscounted_returns(world: World, policy: Policy, tasks: Tasks) -> Float[Array, " tasks"]:
+def undiscounted_returns(world: Tabular, policy: Policy, tasks: Tasks) -> Float[Array, " tasks"]:
     """The undiscounted sum of the rewards of one episode for each task."""
 
     def one(task: Tasks) -> Float[Array, ""]:
@@ -60,11 +66,12 @@ def undiscounted_returns(world: World, policy: Policy, tasks: Tasks) -> Float[Ar
     return jax.vmap(one)(tasks)
 
 
-def all_rewards(world: World, remaining: Float[Array, " sites"]) -> Float[Array, " states"]:
+def all_rewards(world: Tabular, remaining: Float[Array, " sites"]) -> Float[Array, " states"]:
     """What remains of the reward of every state, given what remains at the sites.
 
-    In a task of `with_rewards` every state is a site, and `remaining` is returned as it is.
+    In a task of `with_rewards` every state is a site, and `remaining` is returned as it is. Raises ValueError if a site
+    has several states: what they share belongs to none of them.
     """
     if len(remaining) == world.n_states != world.n_sites:
         return remaining
-    return jnp.zeros(world.n_states, remaining.dtype).at[world.sites].set(remaining)
+    return jnp.zeros(world.n_states, remaining.dtype).at[single_states(world, "a reward of every state")].set(remaining)

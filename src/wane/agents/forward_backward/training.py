@@ -25,7 +25,7 @@ from wane.agents.forward_backward.networks import Params, make_networks, q_value
 from wane.agents.forward_backward.probing import Misfit, probe
 from wane.agents.forward_backward.tasks import random_goals, with_rewards
 from wane.types import Integer, Tree
-from wane.worlds.world import World
+from wane.worlds.process import Solvable, Tabular, without_threshold
 
 APART = 2**32 - 1
 """Folded into a key, this number gives a key that no epoch and no split has."""
@@ -54,7 +54,7 @@ class Info(NamedTuple):
     """What `watch` returned after each epoch."""
 
 
-def init(key: jax.Array, world: World, config: Config) -> State:
+def init(key: jax.Array, world: Tabular, config: Config) -> State:
     """Returns random networks and an empty replay memory. `key` is the key that `train` takes."""
     params: Any = make_networks(jax.random.fold_in(key, APART), world, config)
     adam, lam = optax.adam(config.learning_rate), jnp.asarray(config.lam, float)
@@ -63,12 +63,13 @@ def init(key: jax.Array, world: World, config: Config) -> State:
     return State(params, params, adam.init(params), memory, lam, adam.init(lam))
 
 
-def collect(key: jax.Array, params: Params | None, world: World, config: Config, episodes: int) -> Step:
+def collect(key: jax.Array, params: Params | None, world: Tabular, config: Config, episodes: int) -> Step:
     """Plays episodes with ε-greedy actions, each for a random z. Returns their steps, (episodes, T).
 
     If ε = 1 the actions are uniform and need no networks: then `params` may be None.
     """
-    room = dataclasses.replace(world, horizon=config.horizon, threshold=None)
+    settings: Any = {"horizon": config.horizon}
+    room = dataclasses.replace(without_threshold(world), **settings)
 
     def act(inputs, carry, cell, draws):
         q = jnp.zeros(world.n_actions) if params is None or config.epsilon == 1 else q_values(params, cell, *inputs)
@@ -80,14 +81,15 @@ def collect(key: jax.Array, params: Params | None, world: World, config: Config,
         z = sample_z(z_key, (), config.dimension, config.spread)
         lam = sample_lam(lam_key, (), world.n_states, config.condition)
         played = play(play_key, task, Policy(act, (z, lam), draw=uniforms(2), observation="index"))[1]
-        reward = (played.remaining * (played.cells[:, None] == task.sites)).sum(-1)
+        visited = jnp.asarray(task.site_of)[played.cells][:, None] == jnp.arange(task.n_sites)
+        reward = (played.remaining * visited).sum(-1)
         reward = reward + config.noise * jax.random.normal(noise_key, reward.shape)
         return Step(played.cells[:-1], played.cells[1:], reward[:-1], reward[1:], played.actions)
 
     return jax.vmap(episode)(jax.random.split(key, episodes))
 
 
-def sample(key: jax.Array, memory: Replay, world: World, config: Config) -> Batch:
+def sample(key: jax.Array, memory: Replay, world: Tabular, config: Config) -> Batch:
     """Draws the batches of one cycle: arrays (batches, batch, …)."""
     keys = jax.random.split(key, 3)
     shape = (config.schedule.batches, config.batch)
@@ -98,7 +100,7 @@ def sample(key: jax.Array, memory: Replay, world: World, config: Config) -> Batc
     return Batch(step, other.cell, column, z, sample_lam(keys[2], shape, world.n_states, config.condition), rewards)
 
 
-def update(state: State, data: Batch, world: World, config: Config, key: None = None) -> tuple[State, Terms]:
+def update(state: State, data: Batch, world: Tabular, config: Config, key: None = None) -> tuple[State, Terms]:
     """Takes one gradient step on a batch with its targets (lines 14 to 22 of Algorithm 3).
 
     Returns the new state and the terms of the loss.
@@ -115,7 +117,7 @@ def update(state: State, data: Batch, world: World, config: Config, key: None = 
     return state, terms
 
 
-def cycle(key: jax.Array, state: State, world: World, config: Config) -> tuple[State, Terms]:
+def cycle(key: jax.Array, state: State, world: Tabular, config: Config) -> tuple[State, Terms]:
     """Takes the gradient steps between two updates of the target networks, and then updates these."""
     batches = with_targets(sample(key, state.replay, world, config), state.target, config)
     state, terms = jax.lax.scan(lambda state, batch: update(state, batch, world, config), state, batches)
@@ -124,7 +126,7 @@ def cycle(key: jax.Array, state: State, world: World, config: Config) -> tuple[S
     return state._replace(target=target), terms
 
 
-def epoch(key: jax.Array, state: State, world: World, config: Config) -> tuple[State, Info]:
+def epoch(key: jax.Array, state: State, world: Solvable, config: Config) -> tuple[State, Info]:
     """Runs one epoch of Algorithm 3."""
     play_key, learn_key, probe_key = jax.random.split(key, 3)
     play_keys, learn_keys = (jax.random.split(key, config.schedule.cycles) for key in (play_key, learn_key))
@@ -152,7 +154,7 @@ def watch_key(key: jax.Array, number: Integer) -> jax.Array:
 
 def train(
     key: jax.Array,
-    world: World,
+    world: Solvable,
     config: Config,
     state: State | None = None,
     first: Integer = 0,

@@ -21,6 +21,7 @@ The exact λF of any features of a tabular world is `wane.lambda_features`.
     play(jax.random.key(1), world, policy(state.params, world, Config(lam=0.5)))
 """
 
+from wane.agents.common.contract import Agent
 from wane.agents.lambda_features.acting import composed, policy, q_values
 from wane.agents.lambda_features.config import Config
 from wane.agents.lambda_features.fitting import Info, all_features, fit_iteration, many, prepare, train, with_base
@@ -36,6 +37,8 @@ from wane.agents.lambda_features.networks import (
     targets,
     update,
 )
+
+AGENT = Agent("lambda_features", Config, State, init, train, policy, update, traceable=("init",), by_site=True)
 
 __all__ = [
     "Batch",

@@ -23,9 +23,12 @@ The kernel is the world's own, or is estimated by counting the transitions of a 
 arrays are dense, so this agent is for worlds of up to a few hundred states.
 """
 
+from wane.agents.common.contract import Agent
 from wane.agents.learned_operator.acting import policy
 from wane.agents.learned_operator.config import Config
 from wane.agents.learned_operator.networks import Params, operate
 from wane.agents.learned_operator.training import Info, State, init, misfit, misfits, train, update
+
+AGENT = Agent("learned_operator", Config, State, init, train, policy, update, unit="epochs")
 
 __all__ = ["Config", "Info", "Params", "State", "init", "misfit", "misfits", "operate", "policy", "train", "update"]

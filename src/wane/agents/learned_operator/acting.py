@@ -11,10 +11,10 @@ from wane.agents.learned_operator.config import Config
 from wane.agents.learned_operator.networks import Params, state_representation
 from wane.agents.learned_operator.solving import q_values_at
 from wane.types import Integer
-from wane.worlds.world import World
+from wane.worlds.process import Tabular
 
 
-def policy(params: Params, world: World, config: Config) -> Policy:
+def policy(params: Params, world: Tabular, config: Config) -> Policy:
     """Returns the policy that takes argmax_a Σ_s' Φ_r(s, a, s') r(s'), under the λ of the params.
 
     It solves nothing: an action costs one pass through the network.

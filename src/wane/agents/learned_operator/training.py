@@ -16,7 +16,7 @@ from wane.agents.learned_operator.networks import TINY, Network, Params, Rewards
 from wane.agents.learned_operator.solving import Kernel, evaluate, q_values, successor_matrix
 from wane.limits import require_memory
 from wane.types import Integer, Scalar, Tree
-from wane.worlds.world import World
+from wane.worlds.process import Solvable
 
 SMALLEST = 1e-6
 """The least divisor of errors of Q, in place of a smaller max |Q|. Rewards of 1 have a larger Q."""
@@ -63,7 +63,7 @@ def counted_kernel(
     return jnp.where(total > 0, counts / jnp.maximum(total, 1), jnp.eye(states)[:, None])
 
 
-def init(key: jax.Array, world: World, config: Config) -> State:
+def init(key: jax.Array, world: Solvable, config: Config) -> State:
     """Returns a random network, the kernel, and the SR of the random walk. `key` is the key that `train` takes.
 
     Raises ValueError if the network needs too much memory, or if the world's rewards do not wear off by one λ.
@@ -139,7 +139,9 @@ def loss(network: Network, params: Params, batch: Batch, config: Config) -> Floa
     return found.phi.mean() + config.difference_weight * found.differences.mean()
 
 
-def update(state: State, data: Batch, world: World, config: Config, key: None = None) -> tuple[State, Float[Array, ""]]:
+def update(
+    state: State, data: Batch, world: Solvable, config: Config, key: None = None
+) -> tuple[State, Float[Array, ""]]:
     """Takes one gradient step on some tasks. Returns the new state and the loss."""
     network: Any = state.params.network  # Optax's own type of trees does not know Equinox modules.
     value, slope = jax.value_and_grad(loss)(network, state.params, data, config)
@@ -149,7 +151,7 @@ def update(state: State, data: Batch, world: World, config: Config, key: None = 
 
 def train(
     key: jax.Array,
-    world: World,
+    world: Solvable,
     config: Config,
     state: State | None = None,
     first: Integer = 0,

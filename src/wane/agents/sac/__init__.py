@@ -40,12 +40,15 @@ in the λF's own target too. The λF and the critics are separate networks, and 
     info.greedy       # returns of the evaluations
 """
 
+from wane.agents.common.contract import Agent
 from wane.agents.sac.acting import policy, sampled_policy
 from wane.agents.sac.config import Config
 from wane.agents.sac.costs import update_flops
 from wane.agents.sac.fleet import Fleet, Info, train
 from wane.agents.sac.networks import Critics
 from wane.agents.sac.training import Batch, State, Terms, Variant, init, learn, remember, update, variant_of
+
+AGENT = Agent("sac", Config, State, init, train, policy, update, unit="epochs", traceable=("init",))
 
 __all__ = [
     "Batch",

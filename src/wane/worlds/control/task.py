@@ -234,7 +234,7 @@ def from_description(description: Mapping[str, Any], trust: Sequence[str] = ()) 
     if not isinstance(name, str) or not isinstance(told, bool) or type(horizon) not in (int, type(None)):
         raise ValueError(f"a task has a name, a horizon (or null) and told (true or false), got {dict(description)!r}")
     depletion = description.get("depletion")
-    depletion = None if depletion is None else depletion_from_description(depletion)
+    depletion = None if depletion is None else depletion_from_description(depletion, trust)
     return Task(_trusted_name(_plain_name(name), trust), horizon, depletion, told)
 
 
