@@ -4,8 +4,6 @@ Settings list the beliefs, and any list is allowed. A claim that compares the tr
 both were run.
 """
 
-import numpy as np
-
 from wane.experiments.contract import NotTested
 
 
@@ -26,14 +24,6 @@ def others(beliefs: tuple[float, ...], lam: float) -> tuple[float, ...]:
     found = tuple(each for each in beliefs if each != lam)
     if not found:
         raise NotTested(f"There is no agent with a wrong λ̂: there are {in_words(beliefs)}.")
-    return found
-
-
-def true_belief(beliefs: np.ndarray, lam: float) -> float:
-    """Returns the belief that equals the true λ up to rounding. Raises NotTested if there is none."""
-    found = float(beliefs[np.abs(beliefs - lam).argmin()])
-    if abs(found - lam) > 1e-9:
-        raise NotTested(f"No belief equals the true λ, {lam:g}: the nearest one is {found:g}.")
     return found
 
 
