@@ -29,23 +29,17 @@ EXPECTED = {
     "diminishing": Expected(1, {"rewards": ["lam", "earlier_visits", "reward"]}),
     "representations": Expected(15, {"representations": ["policy", "lam", "state", "site", "phi"]}),
     "dp-convergence": Expected(2, {"bellman_errors": ["slip", "policy", "lam", "sweep", "error"]}),
-    "replenishing": Expected(
-        3,
-        {
-            "rewards": ["scheme", "form", "step", "reward", "printed"],
-            "values": ["scheme", "form", "state", "value", "path_sum", "longer_paths"],
-        },
-    ),
+    "replenishing": Expected(3, {"rewards": ["scheme", "form", "step", "reward"]}),
     "n-occupancy": Expected(
         5, {"first_visits": ["n", "state", "site", "phi"], "limits": ["kind", "state", "site", "phi"]}
     ),
     "lambda-vs-gamma": Expected(
         3,
         {
-            "runs": ["slip", "policy", "discount", "lam", *SWEEPS, "late_factor", "first_visit", "all_visits"],
+            "runs": ["slip", "policy", "discount", "lam", *SWEEPS],
             "errors": ["slip", "discount", "lam", "sweep", "error"],
         },
-        frozenset({"higher-discount-fine", "higher-discount-rate"}),
+        frozenset({"higher-discount-fine"}),
     ),
     "errata": Expected(1, {"errata": ["name", *counterexamples.Counterexample._fields]}),
 }
@@ -106,8 +100,8 @@ def test_tables_and_figure(name, tables, tmp_path):
 
 SPOILED = {
     "diminishing": ("rewards", "reward", "falls-by-lambda"),
-    "representations": ("representations", "phi", "zero-is-first-occupancy"),
-    "replenishing": ("rewards", "reward", "as-printed"),
+    "representations": ("representations", "phi", "between"),
+    "replenishing": ("rewards", "step", "drops-and-recovers"),
     "n-occupancy": ("first_visits", "phi", "recursion"),
     "errata": ("errata", "corrected_violation", "mismatch"),
     "dp-convergence": ("bellman_errors", "lam", "fewer-sweeps"),
@@ -123,8 +117,8 @@ def spoiled(name, computed):
     match column:
         case "corrected_violation":
             rows[column] = 1.0
-        case "lam":
-            rows[column] = 1 - rows[column]
+        case "lam" | "step":
+            rows[column] = rows[column].max() - rows[column]
         case _:
             rows[column] += 1e-3 * (np.arange(len(rows)) % 3)
     return computed | {table: rows}, claim
@@ -188,22 +182,6 @@ def test_errors_are_those_of_iteration():
         steps = len(run.errors)
         np.testing.assert_allclose(bellman[:steps, i], run.errors, rtol=1e-8)
         assert error[steps - 1, i] == pytest.approx(np.abs(run.matrix - exact[i]).max(), rel=1e-8)
-
-
-@pytest.mark.slow
-def test_rate_is_a_spectral_radius(tables):
-    """γ times the largest spectral radius of D P over the columns: with slip, that is about γ for every λ."""
-    world = four_rooms(slip=0.2)
-    kernel = world.mdp.under(world.policies[0]).toarray()
-    rows = tables["lambda-vs-gamma"]["runs"].query("slip == 0.2 and policy == 0")
-    for lam in (0.0, 0.5):
-        scaled = np.repeat(kernel[None], len(kernel), axis=0)
-        scaled[np.arange(len(kernel)), np.arange(len(kernel))] *= lam
-        radius = np.abs(np.linalg.eigvals(scaled)).max()
-        assert 0.999 < radius <= 1 + 1e-12
-        for discount in (0.97, 0.99):
-            factor = rows.query("lam == @lam and discount == @discount")["late_factor"].item()
-            assert 0.99 * discount < factor <= discount * radius + 1e-9
 
 
 @pytest.mark.parametrize(

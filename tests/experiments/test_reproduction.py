@@ -25,7 +25,6 @@ FAILS = {
     ("gpi-tabular", "overstays"),
     ("gpi-noisy", "overstays"),
     ("lambda-vs-gamma", "higher-discount-fine"),
-    ("lambda-vs-gamma", "higher-discount-rate"),
     ("lambda-operator", "asymmetric-slowly"),
 }
 """claims that do not reproduce"""

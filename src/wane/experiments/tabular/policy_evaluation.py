@@ -209,15 +209,6 @@ def sweeps_find_the_true_values(settings: PolicyEvaluation, tables: Tables) -> F
     return Finding(bool(error[settings.lam] < 1e-3), error[settings.lam], None, detail)
 
 
-def wrong_lambdas_converge_elsewhere(settings: PolicyEvaluation, tables: Tables) -> Finding:
-    """Tests whether dynamic programming ends near the exact limits, and whether the limits of wrong λ̂ exceed 0.01."""
-    limits = tables["limits"].set_index("lam")["error"]
-    off = (last_sweep(tables) - limits).abs().max()
-    wrong = limits[list(beliefs.others(settings.lambdas, settings.lam))]
-    detail = "exact limits " + ", ".join(f"λ̂ = {lam:g}: {value:.4f}" for lam, value in wrong.items())
-    return Finding(bool(off < 5e-3 and wrong.min() > 0.01), wrong.min(), None, detail)
-
-
 def td_is_best_with_the_true_lambda(settings: PolicyEvaluation, tables: Tables) -> Finding:
     """Tests whether TD ends with a smaller error for the true λ than for the best wrong λ̂, paired by seed."""
     beliefs.need(settings.lambdas, settings.lam)
@@ -248,12 +239,6 @@ EXPERIMENT = Experiment(
             sweeps_find_the_true_values,
             kind="paper",
             place="section 5.1, figure 5.1",
-        ),
-        Claim(
-            "dp-wrong",
-            "With a wrong λ̂ dynamic programming converges to the error that is known in closed form.",
-            wrong_lambdas_converge_elsewhere,
-            kind="identity",
         ),
         Claim(
             "td-accurate",
