@@ -202,10 +202,8 @@ def _compare(settings: LambdaVsGamma, tables: Tables, column: str, what: str) ->
     if far_discount <= near_discount or far_lam >= near_lam:
         raise NotTested(f"{agents}: the claim needs a far agent with a higher γ and a lower λ than the near one has")
     means = mean_over_policies(tables, column)
-    pairs = {
-        slip: (means.loc[slip, far_discount][far_lam], means.loc[slip, near_discount][near_lam])
-        for slip in (0.0, settings.slip)
-    }
+    far, near = (means[lam].xs(discount, level="discount") for discount, lam in (settings.far, settings.near))
+    pairs = {slip: (far[slip], near[slip]) for slip in (0.0, settings.slip)}
     by_world = "; ".join(f"{slip_name(slip)} {far:.0f} against {near:.0f}" for slip, (far, near) in pairs.items())
     worst = float(max(far / near for far, near in pairs.values()))
     return Finding(worst <= 1, worst, None, f"{what}, {agents}: {by_world}")
