@@ -166,7 +166,7 @@ CASES: list[Case] = [
     (
         "learned-operator",
         {"other_maps": ("two-rooms",), "other_lambdas": (0.25,)},
-        {"four-rooms": "add four-rooms to maps", "accurate": "One run has no interval"},
+        {"four-rooms": "add four-rooms to maps", "other-maps": "One run has no interval"},
     ),
 ]
 """Changes, and what claims say that they leave without data."""
