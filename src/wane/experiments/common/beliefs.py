@@ -4,7 +4,11 @@ Settings list the beliefs, and any list is allowed. A claim that compares the tr
 both were run.
 """
 
-from wane.experiments.contract import NotTested
+import pandas as pd
+
+from wane.experiments.common.judging import exceeds
+from wane.experiments.common.statistics import paired_difference
+from wane.experiments.contract import Finding, NotTested
 
 
 def label(lam: float) -> str:
@@ -25,6 +29,19 @@ def others(beliefs: tuple[float, ...], lam: float) -> tuple[float, ...]:
     if not found:
         raise NotTested(f"There is no agent with a wrong λ̂: there are {in_words(beliefs)}.")
     return found
+
+
+def names(beliefs: tuple[float, ...], lam: float) -> dict[float, str]:
+    """Returns the name of each agent, in which the one with the true λ is marked."""
+    return {each: label(each) + (" (true)" if each == lam else "") for each in beliefs}
+
+
+def least_for_the_true(errors: pd.DataFrame, beliefs: tuple[float, ...], lam: float) -> Finding:
+    """Finds whether errors (seeds, λ̂) are smaller for the true λ than for the best wrong λ̂, paired by seed."""
+    need(beliefs, lam)
+    rival = min(others(beliefs, lam), key=lambda each: errors[each].mean())
+    means = ", ".join(f"{label(each)}: {errors[each].mean():.4g}" for each in beliefs)
+    return exceeds(paired_difference(errors[rival], errors[lam]), f"{means}; {len(errors)} seeds")
 
 
 def in_words(beliefs: tuple[float, ...]) -> str:

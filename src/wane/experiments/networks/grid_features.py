@@ -34,8 +34,6 @@ from wane.exact.features import eigenfunctions
 from wane.exact.features import lambda_features as exact_lambda_features
 from wane.experiments.common import beliefs, plots
 from wane.experiments.common.checks import Lambdas
-from wane.experiments.common.judging import exceeds
-from wane.experiments.common.statistics import paired_difference
 from wane.experiments.common.tables import frame, select
 from wane.experiments.contract import Claim, Experiment, Finding, Loop, NotTested, Seeded, Tables, seed_keys
 from wane.experiments.tabular.policy_evaluation import (
@@ -189,7 +187,7 @@ def _limits(settings: GridFeatures, params: Params, truth: QValues) -> pd.DataFr
 def draw(settings: GridFeatures, tables: Tables) -> Figure:
     """Draws the errors of all methods. Dotted lines are the errors of the exact λF of the features."""
     figure = plots.figure(3.1 * (1 + len(settings.kinds)), 3.6)
-    names = {lam: beliefs.label(lam) + (" (true)" if lam == settings.lam else "") for lam in settings.lambdas}
+    names = beliefs.names(settings.lambdas, settings.lam)
     colours = {names[lam]: plots.colour(lam) for lam in settings.lambdas}
     *axes, exact = figure.subplots(1, 1 + len(settings.kinds))
     for ax, kind in zip(axes, settings.kinds, strict=True):
@@ -199,9 +197,9 @@ def draw(settings: GridFeatures, tables: Tables) -> Figure:
         limits = select(tables["limits"], features=kind).groupby("lam")["error"].mean()
         for lam in settings.lambdas:
             ax.axhline(limits[lam], color=plots.colour(lam), ls=":", lw=1)
-            rows = select(tables["exact"], lam=lam)
-            exact.plot(rows["features"], rows["error"], ".-", color=plots.colour(lam))
         plots.tidy(ax, TITLES[kind], "episode", "mean squared error of Q")
+    for lam, rows in tables["exact"].groupby("lam"):
+        exact.plot(rows["features"], rows["error"], ".-", color=plots.colour(lam))
     plots.tidy(exact, "Exact λF of exact\neigenfunctions", "number of eigenfunctions", "mean squared error of Q")
     return figure
 
@@ -212,7 +210,7 @@ def learning_is_best_with_the_true_lambda(kind: Features) -> Callable[[GridFeatu
     def test(settings: GridFeatures, tables: Tables) -> Finding:
         _need(settings, kind)
         rows = {"learning": select(tables["learning"], features=kind)}
-        return _true_lambda_is_best(settings, last_learning(rows))
+        return beliefs.least_for_the_true(last_learning(rows), settings.lambdas, settings.lam)
 
     return test
 
@@ -221,7 +219,8 @@ def the_limit_is_best_with_the_true_lambda(settings: GridFeatures, tables: Table
     """Tests whether the exact λF of the learned base features has the smallest error for the true λ."""
     _need(settings, "laplacian")
     rows = select(tables["limits"], features="laplacian")
-    return _true_lambda_is_best(settings, rows.pivot_table("error", index="seed", columns="lam"))
+    errors = rows.pivot_table("error", index="seed", columns="lam")
+    return beliefs.least_for_the_true(errors, settings.lambdas, settings.lam)
 
 
 def exact_eigenfunctions_favour_the_true_lambda(settings: GridFeatures, tables: Tables) -> Finding:
@@ -242,14 +241,6 @@ def exact_eigenfunctions_favour_the_true_lambda(settings: GridFeatures, tables: 
 def _need(settings: GridFeatures, kind: Features) -> None:
     if kind not in settings.kinds:
         raise NotTested(f"No agent has {kind} features: there are {', '.join(settings.kinds)}.")
-
-
-def _true_lambda_is_best(settings: GridFeatures, error: pd.DataFrame) -> Finding:
-    beliefs.need(settings.lambdas, settings.lam)
-    wrong = min(beliefs.others(settings.lambdas, settings.lam), key=lambda lam: error[lam].mean())
-    found = paired_difference(error[wrong], error[settings.lam])
-    detail = ", ".join(f"λ̂ = {lam:g}: {error[lam].mean():.4g}" for lam in settings.lambdas) + f"; {len(error)} seeds"
-    return exceeds(found, detail)
 
 
 LEARNED_FEATURES = (

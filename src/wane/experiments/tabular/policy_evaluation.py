@@ -30,9 +30,7 @@ from wane.exact.bellman import bellman_action_step
 from wane.exact.representations import representation
 from wane.experiments.common import beliefs, plots
 from wane.experiments.common.checks import Lambdas
-from wane.experiments.common.judging import exceeds
 from wane.experiments.common.maps import outline_cell
-from wane.experiments.common.statistics import paired_difference
 from wane.experiments.common.tables import frame
 from wane.experiments.contract import Claim, Experiment, Finding, Loop, Seeded, Tables, seed_keys
 from wane.settings import Count, Lambda, Range
@@ -166,7 +164,7 @@ def draw(settings: PolicyEvaluation, tables: Tables) -> Figure:
     pictures.still(world.map, policy=world.policies[0], title="policy and reward", ax=task)
     for site, reward in zip(world.sites, world.rewards, strict=True):
         outline_cell(task, world.map, site, plots.OTHERS[2], f"g: {float(reward):+g}")
-    names = {lam: beliefs.label(lam) + (" (true)" if lam == settings.lam else "") for lam in settings.lambdas}
+    names = beliefs.names(settings.lambdas, settings.lam)
     sweeps = tables["sweeps"]
     for lam in settings.lambdas:
         rows = sweeps[sweeps["lam"] == lam]
@@ -211,12 +209,7 @@ def sweeps_find_the_true_values(settings: PolicyEvaluation, tables: Tables) -> F
 
 def td_is_best_with_the_true_lambda(settings: PolicyEvaluation, tables: Tables) -> Finding:
     """Tests whether TD ends with a smaller error for the true λ than for the best wrong λ̂, paired by seed."""
-    beliefs.need(settings.lambdas, settings.lam)
-    error = last_learning(tables)
-    wrong = min(beliefs.others(settings.lambdas, settings.lam), key=lambda lam: error[lam].mean())
-    found = paired_difference(error[wrong], error[settings.lam])
-    detail = ", ".join(f"λ̂ = {lam:g}: {error[lam].mean():.4g}" for lam in settings.lambdas) + f"; {len(error)} seeds"
-    return exceeds(found, detail)
+    return beliefs.least_for_the_true(last_learning(tables), settings.lambdas, settings.lam)
 
 
 EXPERIMENT = Experiment(
