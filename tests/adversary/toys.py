@@ -37,7 +37,7 @@ def settings(name: str) -> Settings:
     chosen = RATS if name == "rats" else EXACT[name] if name in EXACT else TABULAR[name]
     if name in ("q-lambda", "replenishing-q"):  # With λ = 0 the optimum is found at once.
         return dataclasses.replace(chosen, agent=FEW, lam=0.0, lambdas=(0.0, 1.0))
-    return dataclasses.replace(chosen, agent=FEW, planned=2, learned=2) if name == "regret" else chosen
+    return chosen
 
 
 def run(name: str, out: Path, processes: int = 1) -> Run:
