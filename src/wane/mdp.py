@@ -14,7 +14,7 @@ that state. Sparse input stays sparse.
            [0., 1., 0.]])
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -34,6 +34,8 @@ from wane.types import AnyArray, ArrayLike, Integer, Kernel, KernelLike, Scalar
 Policy = Int[AnyArray, " states"] | Float[AnyArray, "states actions"]
 """A policy that has been checked: an action for each state, or a probability for each state and action."""
 blas: Any = _blas  # SciPy makes its routines at import, so type checkers do not see them.
+Sites = Int[np.ndarray, " sites"] | tuple[frozenset[int], ...]
+"""Sites that have been checked: a state for each or, if the reward of any is spread over several, a set for each."""
 ROW_TOLERANCE = 1e-8
 """How far the sum of a row may be from one. Kernels in single precision get 1e-5."""
 
@@ -309,6 +311,31 @@ def check_sites(sites: ArrayLike | None, n_states: Integer) -> Int[np.ndarray, "
     if len(values) < len(sites):
         raise ValueError(f"site {values[counts > 1][0]} is listed twice: name each site once")
     return sites
+
+
+def check_patches(sites: Any, n_states: Integer) -> tuple[Int[np.ndarray, " _states"], ...]:
+    """Return the states of each site. A site is a state number or, if its reward is spread over several, a set of them.
+
+    Without a set, everything that `check_sites` takes is accepted. Raises a ValueError that names what is wrong.
+    """
+    if not (isinstance(sites, list | tuple) and any(isinstance(site, set | frozenset) for site in sites)):
+        return tuple(check_sites(sites, n_states)[:, None])
+    patches = []
+    for number, site in enumerate(sites):
+        patches.append(check_sites(sorted(site) if isinstance(site, set | frozenset) else [site], n_states))
+        if len(patches[-1]) == 0:
+            raise ValueError(f"site {number} is an empty set, which is never visited: leave it out")
+    states, counts = np.unique(np.concatenate(patches), return_counts=True)
+    if np.any(counts > 1):
+        raise ValueError(f"state {states[counts > 1][0]} belongs to two sites: name each state once")
+    return tuple(patches)
+
+
+def kept_sites(patches: Sequence[Int[np.ndarray, " _states"]]) -> Sites:
+    """Return sites in the form that `check_patches` takes back: state numbers or, if any has several, sets of them."""
+    if all(len(states) == 1 for states in patches):
+        return np.array([int(states[0]) for states in patches], int)
+    return tuple(frozenset(states.tolist()) for states in patches)
 
 
 def check_policy(policy: ArrayLike, n_states: Integer, n_actions: Integer) -> Policy:

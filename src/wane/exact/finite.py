@@ -19,7 +19,8 @@ x(s, m) = a(s) + b(s) m is followed step by step. Every other memory is reduced 
 one action, and its optimum, for one site at a time, is the value (`wane.exact.planning`).
 """
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Literal
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -27,7 +28,7 @@ from scipy import fft as _fft
 from scipy import sparse
 
 from wane.depletion import Depletion, Diminishing, Memory
-from wane.exact.levels import Levels, enclosing_levels, is_affine, memory_range
+from wane.exact.levels import Levels, counted_levels, enclosing_levels, is_affine, memory_range
 from wane.exact.memories import pick
 from wane.exact.product import Product, require_product
 from wane.exact.system import InaccurateSolve
@@ -132,16 +133,63 @@ def _remembered(
             return _affine(kernel, discount, horizon, depletion, site, begin)
     if memory is not None:
         raise _unknown_memory(depletion)
+    return _by_levels(kernel, discount, horizon, depletion, np.array([site]))
+
+
+def finite_patches(
+    kernel: Any,
+    patches: Sequence[Int[np.ndarray, " _states"]],
+    depletion: Depletion,
+    discount: float,
+    horizon: int,
+    after: Literal["fresh", "visit", "wait"] = "fresh",
+) -> Float[np.ndarray, "states patches"]:
+    """Return Φ_H of sets of states, of which each is one site: fresh ones, or one step after a visit or elsewhere.
+
+    For λⁿ the value is λⁿ times that of a fresh patch, so one column is followed step by step. For any other depletion
+    the levels of its memory are, as for one site (see above); visit counts are levels without rounding.
+    """
+    columns = [np.zeros(kernel.shape[0]) for _ in patches]
+    for i, states in enumerate(patches):
+        own = depletion.at_sites(i)
+        if horizon and own.common_ratio is not None:
+            lam, inside = float(own.common_ratio), np.isin(np.arange(kernel.shape[0]), states)
+            for _ in range(horizon):
+                columns[i] = inside + discount * np.where(inside, lam, 1.0) * np.asarray(kernel @ columns[i])
+            columns[i] = columns[i] * (lam if after == "visit" else 1.0)
+        elif horizon:
+            columns[i] = _by_levels(kernel, discount, horizon, own, states, after)
+    return np.column_stack([np.zeros((kernel.shape[0], 0)), *columns])
+
+
+def _by_levels(
+    kernel: Any,
+    discount: float,
+    horizon: int,
+    depletion: Depletion,
+    states: Int[np.ndarray, " states"],
+    after: Literal["fresh", "visit", "wait"] = "fresh",
+) -> Float[np.ndarray, " _all"]:
+    """Return Φ_H of one site, by following the levels of its memory."""
     require_rows(kernel, f"{type(depletion).__name__} until a horizon")
     mdp = MDP([kernel] if sparse.issparse(kernel) else kernel[:, None])
-    low, high = enclosing_levels(depletion, _LEVELS, horizon, fixed_policy=True)
+    if isinstance(depletion, Diminishing):
+        worth = np.asarray(depletion.worth(np.arange(horizon + 2)), float) + np.zeros(horizon + 2)
+        check_bound(depletion, worth)
+        low = high = counted_levels(worth)
+    else:
+        low, high = enclosing_levels(depletion, _LEVELS, horizon + (after != "fresh"), fixed_policy=True)
     cure = "give a shorter `horizon`, or None for an endless one"
 
-    def value(levels: Levels) -> Float[np.ndarray, " states"]:
+    def value(levels: Levels) -> Float[np.ndarray, " _all"]:
         require_product(mdp, [len(levels.worth)], horizon, cure)
-        product = Product(mdp, np.array([site]), np.ones(1), (levels,), discount, None)
+        product = Product(mdp, (states,), np.ones(1), (levels,), discount, None)
         best, _, _ = product.value_iteration(horizon - 1, 0.0)
-        return product.fresh_values(best, start_pays=True)
+        fresh = levels.fresh
+        begin = {"fresh": fresh, "visit": levels.visit[fresh], "wait": levels.wait[fresh]}[after]
+        chance = float(levels.chance[fresh]) if after == "visit" else 0.0
+        one, other = product.arrival_values(best, np.array([begin, levels.visit_else[fresh]])).T
+        return (1 - chance) * one + chance * other
 
     least = value(low)
     most = least if high is low else value(high)

@@ -17,6 +17,7 @@ the paper's experiments do, Σ_{t≥1} γᵗ rₜ: the first action's reward is 
 """
 
 import math
+from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
 import jax
@@ -29,7 +30,7 @@ from wane.exact.levels import Levels, counted_levels, enclosing_levels
 from wane.exact.product import Product, require_product, strides_of
 from wane.exact.representations import check_parameters, check_tolerance, check_whole
 from wane.limits import require_memory
-from wane.mdp import MDP, check_discount, check_sites
+from wane.mdp import MDP, Sites, check_discount, check_patches, kept_sites
 from wane.sums import check_bound
 from wane.types import ArrayLike, Integer, Real, Scalar
 
@@ -52,7 +53,7 @@ class Optimum(NamedTuple):
     """what each site remembers: its visit counts, or for a reward that grows back a grid of memories"""
     error: float
     """a bound on the error of `values`; for rewards that grow back, the optimum exceeds them by at most this amount"""
-    sites: Int[np.ndarray, " sites"]
+    sites: Sites
     horizon: int | None
 
     @property
@@ -85,7 +86,7 @@ def optimum(
     depletion: Depletion,
     *,
     discount: Scalar,
-    sites: ArrayLike | None = None,
+    sites: ArrayLike | Sequence[Any] | None = None,
     horizon: Integer | None = None,
     timing: Literal["departure", "arrival"] = "departure",
     action_rewards: ArrayLike | None = None,
@@ -95,7 +96,8 @@ def optimum(
 ) -> Optimum:
     """Return the optimal return and policy when every site's reward changes with its visits.
 
-    `rewards` are the r̄ of the `sites`. `action_rewards` (states, actions) never wear off and are paid with the arrival.
+    `rewards` are the r̄ of the `sites`. A site is a state, or a set of states whose visits wear off the same reward, as
+    in `sites=[0, {3, 4}]`. `action_rewards` (states, actions) never wear off and are paid with the arrival.
     With a `horizon`, exactly `horizon` rewards are received, else infinitely many. `caps` overrides the largest counts,
     which are otherwise chosen from `tolerance`. For rewards that grow back, `grid` is the number of memories of each
     site: more memories make the answer's `error` smaller, at a cost that grows as `grid` to the power of the number of
@@ -110,13 +112,13 @@ def optimum(
             "the optimum is found outside of JAX: call this without jit, grad or vmap. For the gradient of its value, "
             "differentiate wane.evaluate under a fixed policy"
         )
-    gamma, sites = float(check_discount(discount)), check_sites(sites, mdp.n_states)
+    gamma, patches = float(check_discount(discount)), check_patches(sites, mdp.n_states)
     pay = np.asarray(rewards, dtype=float)
-    _check_rewards(pay, sites, depletion)
+    _check_rewards(pay, len(patches), depletion)
     horizon = None if horizon is None else check_whole("horizon", horizon, 1, LONGEST)
     _check_settings(gamma, horizon, timing, action_rewards, tolerance)
     extra = None if action_rewards is None else _check_action_rewards(action_rewards, mdp)
-    problem = _Problem(mdp, sites, pay, gamma, horizon, timing, extra, float(tolerance) / 2)
+    problem = _Problem(mdp, patches, pay, gamma, horizon, timing, extra, float(tolerance) / 2)
     if depletion.counts_visits:
         if grid is not None:
             raise ValueError("grid is for rewards that grow back: choose the largest visit counts with `caps`")
@@ -130,7 +132,7 @@ class _Problem(NamedTuple):
     """The arguments of `optimum`, checked."""
 
     mdp: MDP
-    sites: Int[np.ndarray, " sites"]
+    patches: tuple[Int[np.ndarray, " _states"], ...]
     rewards: Float[np.ndarray, " sites"]
     discount: float
     horizon: int | None
@@ -155,7 +157,7 @@ class _Problem(NamedTuple):
 
         Its values are a lower bound, and its `error` is the difference from the upper bound of the high levels.
         """
-        k = len(self.sites)
+        k = len(self.patches)
         size = self.usual_grid() if grid is None else check_whole("grid", grid, 4)
         self.require([size] * k)
         enclosing = [
@@ -172,7 +174,7 @@ class _Problem(NamedTuple):
     def usual_grid(self) -> int:
         """Return the number of levels of a site with which value iteration takes seconds."""
         pairs = USUAL_PAIRS / self.mdp.n_states / max((self.steps or 1) / 1000, 1)
-        return int(np.clip(pairs ** (1 / max(len(self.sites), 1)), 4, MOST_LEVELS))
+        return int(np.clip(pairs ** (1 / max(len(self.patches), 1)), 4, MOST_LEVELS))
 
     def require(self, sizes: list[int]) -> None:
         """Raise a ValueError if the given numbers of levels of the sites take too much memory."""
@@ -182,10 +184,10 @@ class _Problem(NamedTuple):
     def solve(self, levels: tuple[Levels, ...]) -> Optimum:
         """Return the optimum for given levels of the sites. Its `error` is only that of the value iteration."""
         self.require([len(each.worth) for each in levels])
-        product = Product(self.mdp, self.sites, self.rewards, levels, self.discount, self.action_rewards)
+        product = Product(self.mdp, self.patches, self.rewards, levels, self.discount, self.action_rewards)
         best, policy, unsettled = product.value_iteration(self.steps, self.tolerance)
         values = product.fresh_values(best, start_pays=self.timing == "departure")
-        return Optimum(values, policy, levels, unsettled, self.sites, self.horizon)
+        return Optimum(values, policy, levels, unsettled, kept_sites(self.patches), self.horizon)
 
 
 def _worth_tables(
@@ -196,7 +198,7 @@ def _worth_tables(
     The tables are made site by site, and the size of the product is checked after each site: the curve of one site can
     be long, and too many sites are noticed after a few of them.
     """
-    k, sizes = len(problem.sites), np.abs(problem.rewards)
+    k, sizes = len(problem.patches), np.abs(problem.rewards)
     largest = max(float(sizes.max(initial=0.0)) * depletion.bound, 1e-300)
     longest, cut = _longest_count(largest, problem.discount, problem.horizon, problem.tolerance)
     given = None if caps is None else _check_caps(caps, k)
@@ -285,10 +287,10 @@ def _check_caps(caps: ArrayLike, k: int) -> Int[np.ndarray, " sites"]:
     return checked
 
 
-def _check_rewards(rewards: Float[np.ndarray, "..."], sites: Int[np.ndarray, " sites"], depletion: Depletion) -> None:
-    check_parameters(depletion, len(sites))
-    if rewards.shape != sites.shape or not np.all(np.isfinite(rewards)):
-        raise ValueError(f"rewards must be one finite r̄ for each of the {len(sites)} sites, got {rewards}")
+def _check_rewards(rewards: Float[np.ndarray, "..."], n_sites: int, depletion: Depletion) -> None:
+    check_parameters(depletion, n_sites)
+    if rewards.shape != (n_sites,) or not np.all(np.isfinite(rewards)):
+        raise ValueError(f"rewards must be one finite r̄ for each of the {n_sites} sites, got {rewards}")
 
 
 def _check_settings(

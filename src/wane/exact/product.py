@@ -40,7 +40,8 @@ class Product:
     """The MDP over (state, levels of the sites)."""
 
     mdp: MDP
-    sites: Int[np.ndarray, " sites"]
+    patches: tuple[Int[np.ndarray, " _states"], ...]
+    """the states of each site, which all pay the same reward and move the same level"""
     rewards: Float[np.ndarray, " sites"]
     """r̄"""
     levels: tuple[Levels, ...]
@@ -65,15 +66,16 @@ class Product:
         for i in several:
             waited += self.strides[i] * self.levels[i].wait[own[i]]
         values = self.discount * np.take(best, waited, axis=1)
-        single = np.array([i for i, each in enumerate(self.levels) if len(each.worth) == 1], int)
-        values[self.sites[single]] += (self.rewards[single] * [self.levels[i].worth[0] for i in single])[:, None]
+        for i, each in enumerate(self.levels):
+            if len(each.worth) == 1:
+                values[self.patches[i]] += self.rewards[i] * each.worth[0]
         for i in several:
-            levels, row = self.levels[i], best[self.sites[i]]
-            after = row[waited + self.strides[i] * (levels.visit - levels.wait)[own[i]]]
+            levels, states = self.levels[i], self.patches[i][:, None]
+            after = best[states, waited + self.strides[i] * (levels.visit - levels.wait)[own[i]]]
             if levels.chance.any():
-                otherwise = row[waited + self.strides[i] * (levels.visit_else - levels.wait)[own[i]]]
+                otherwise = best[states, waited + self.strides[i] * (levels.visit_else - levels.wait)[own[i]]]
                 after = after + levels.chance[own[i]] * (otherwise - after)
-            values[self.sites[i]] = self.rewards[i] * levels.worth[own[i]] + self.discount * after
+            values[self.patches[i]] = self.rewards[i] * levels.worth[own[i]] + self.discount * after
         return values
 
     def improve(self, best: Table, improved: Table, actions: Integer[np.ndarray, "states combinations"]) -> float:

@@ -73,9 +73,11 @@ def describe(world: Any) -> Description:
             f"a {type(world).__name__} is a world of your own, which cannot be saved: only a World, an MDPWorld and a "
             "control task can"
         )
-    place = {"map": world.map.text} if isinstance(world, World) else {"mdp": _describe_mdp(world.mdp)}
-    own = place | {"depletion": describe_depletion(world.depletion)}
+    own: Description = {"depletion": describe_depletion(world.depletion)}
+    own |= {"map": world.map.text} if isinstance(world, World) else {"mdp": _describe_mdp(world.mdp)}
     given = {field.name: getattr(world, field.name) for field in dataclasses.fields(world)}
+    if isinstance(world.sites, tuple):
+        own["sites"] = [{"states": sorted(states)} for states in world.sites]
     return {name: own[name] if name in own else _plain(value, name) for name, value in given.items()}
 
 
@@ -112,6 +114,20 @@ def _describe_mdp(mdp: MDP) -> Description:
     """Returns the transitions as numbers: for each action the rows, the columns and the probabilities."""
     entries = [sparse.coo_array(sparse.csr_array(mdp.action(a)).sorted_indices()) for a in range(mdp.n_actions)]
     return {"states": mdp.n_states, "actions": [_plain([*each.coords, each.data], "mdp") for each in entries]}
+
+
+def _read_sites(value: Any, name: str) -> list[Any]:
+    """Reads sites: places, or dictionaries with the "states" of a site that has several."""
+
+    def read(site: Any) -> Any:
+        if not isinstance(site, dict):
+            return _array(site, name)
+        states = site.get("states") if set(site) == {"states"} else None
+        if not isinstance(states, list) or not all(isinstance(s, int) and not isinstance(s, bool) for s in states):
+            raise ValueError(f'a site of several states is {{"states": [numbers of states]}}, got {site!r}')
+        return frozenset(states)
+
+    return [read(site) for site in _list_of(value, name)]
 
 
 def _read_mdp(value: Any, name: str) -> MDP:
@@ -315,7 +331,7 @@ def _arrays(value: Any, name: str) -> list[Any]:
 _READERS: dict[str, Callable[[Any, str], Any]] = {
     "map": _text,
     "mdp": _read_mdp,
-    "sites": lambda value, name: value if isinstance(value, str) else _arrays(value, name),
+    "sites": lambda value, name: value if isinstance(value, str) else _read_sites(value, name),
     "rewards": _arrays,
     "discount": _number,
     "timing": _text,

@@ -33,7 +33,7 @@ from scipy import sparse
 from wane.checks import is_traced
 from wane.depletion import Depletion
 from wane.exact.planning import Optimum
-from wane.mdp import MDP, check_discount, check_policy, check_sites
+from wane.mdp import MDP, check_discount, check_patches, check_policy, kept_sites
 from wane.names import unknown
 from wane.types import Integer, Tree
 from wane.worlds import checks, value
@@ -99,7 +99,8 @@ class MDPWorld:
     """The transitions. What `wane.MDP` takes is accepted too."""
     _: KW_ONLY
     sites: Any
-    """The states that pay. Kept as an array of state numbers."""
+    """The states that pay: state numbers, and sets of them for rewards that are spread over several states, as in
+    `[0, {3, 4}]`. Kept as an array of state numbers, or as a tuple of sets if any site has several."""
     rewards: Any
     """The reward r̄ of every site before its first visit. Kept as an array."""
     depletion: Depletion = HALVING
@@ -132,7 +133,8 @@ class MDPWorld:
         if is_traced(given, getattr(given, "_dense", None)):
             raise TypeError("the steps of an MDP are prepared outside of JAX: make its world outside of jit and vmap")
         mdp = given if isinstance(given, MDP) else MDP(given)
-        sites = check_sites(np.asarray(self.sites), mdp.n_states)
+        patches = check_patches(self.sites, mdp.n_states)
+        sites = kept_sites(patches)
         checked = {
             "mdp": mdp,
             "sites": sites,
@@ -150,7 +152,9 @@ class MDPWorld:
         _ = self.view  # An unknown observation is refused now.
 
     def __repr__(self) -> str:
-        pays = [f"{s} pays {r:g}" for s, r in zip(self.sites[:8], np.asarray(self.rewards)[:8], strict=True)]
+        states = [", ".join(map(str, each)) for each in self.patches[:8]]
+        named = [f"{{{each}}}" if "," in each else each for each in states]
+        pays = [f"{site} pays {r:g}" for site, r in zip(named, np.asarray(self.rewards)[:8], strict=True)]
         more = f" and {self.n_sites - 8} more" if self.n_sites > 8 else ""
         shown = {"sites": (", ".join(pays) + more) or "none", "depletion": f"{self.depletion!r}"}
         for name in ("discount", "timing", "horizon", "threshold", "observation"):
@@ -175,9 +179,9 @@ class MDPWorld:
         return len(self.sites)
 
     @property
-    def patches(self) -> tuple[Int[np.ndarray, " states"], ...]:
+    def patches(self) -> tuple[Int[np.ndarray, " _states"], ...]:
         """The states of each site."""
-        return tuple(self.sites[:, None])
+        return check_patches(self.sites, self.n_states)
 
     @property
     def site_of(self) -> Int[np.ndarray, " states"]:

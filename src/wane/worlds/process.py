@@ -137,7 +137,7 @@ class Tabular(Process, Protocol):
         ...
 
     @property
-    def patches(self) -> tuple[Int[np.ndarray, " states"], ...]:
+    def patches(self) -> tuple[Int[np.ndarray, " _states"], ...]:
         """The states of each site."""
         ...
 
@@ -186,7 +186,7 @@ class Solvable(Tabular, Protocol):
         ...
 
 
-def numbered_sites(patches: Iterable[Int[np.ndarray, " some"]], n_states: int) -> Int[np.ndarray, " states"]:
+def numbered_sites(patches: Iterable[Int[np.ndarray, " _states"]], n_states: int) -> Int[np.ndarray, " states"]:
     """Returns the number of the site of each state, −1 for a state that belongs to none, from the states of each."""
     site_of = np.full(n_states, -1, np.int32)
     for number, states in enumerate(patches):

@@ -13,11 +13,13 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
-from wane.depletion import Depletion, Geometric
-from wane.exact.finite import finite_representation
+from wane.depletion import Depletion, Diminishing, Geometric
+from wane.exact.finite import ACCEPTED_ERROR, finite_patches, finite_representation
+from wane.exact.patches import patch_representation
 from wane.exact.planning import Optimum, optimum
 from wane.exact.representations import evaluate, representation
-from wane.mdp import check_policy, probabilities
+from wane.exact.system import InaccurateSolve
+from wane.mdp import check_policy, kept_sites, probabilities
 from wane.worlds.process import Solvable, single_states
 
 
@@ -49,7 +51,7 @@ def best(world: Solvable, believed: Depletion | None, *, tolerance: float, grid:
         world.rewards,
         world.depletion if believed is None else believed,
         discount=world.discount,
-        sites=_sites(world),
+        sites=kept_sites(world.patches) if world.n_sites else [],
         horizon=world.horizon,
         timing=world.timing,
         action_rewards=-costs if costs.any() else None,
@@ -58,14 +60,20 @@ def best(world: Solvable, believed: Depletion | None, *, tolerance: float, grid:
     )
 
 
+def _has_patches(world: Solvable) -> bool:
+    return any(len(states) > 1 for states in world.patches)
+
+
 def _sites(world: Solvable) -> Int[np.ndarray, " sites"]:
-    return single_states(world, "an exact value")
+    return single_states(world, "this")
 
 
 def _paid(world: Solvable, kernel: Any, horizon: int | None) -> Float[np.ndarray, " states"]:
     """Returns V_H(s)."""
     if world.n_sites == 0:
         return np.zeros(world.n_states)
+    if _has_patches(world):
+        return _patches(world, kernel, horizon) @ np.asarray(world.rewards, float)
     if horizon is None:
         phi = representation(kernel, world.depletion, discount=world.discount, sites=_sites(world))
         return np.asarray(phi.values(world.rewards))
@@ -89,6 +97,8 @@ def _departing(world: Solvable, kernel: Any, horizon: int | None) -> Float[np.nd
     """
     if world.n_sites == 0:
         return np.zeros((world.n_states, world.n_actions))
+    if _has_patches(world):
+        return _departing_patches(world, kernel, horizon)
     if horizon is None:
         phi = representation(kernel, world.depletion, discount=world.discount, sites=_sites(world))
         return np.asarray(phi.q_values(world.mdp, world.rewards))
@@ -102,3 +112,52 @@ def _departing(world: Solvable, kernel: Any, horizon: int | None) -> Float[np.nd
     change = gamma * np.asarray(world.mdp.backup_at(_sites(world), visited - waited))
     q[_sites(world)] += rewards[:, None] * (np.asarray(depletion.worth(fresh))[:, None] + change)
     return q
+
+
+def _patches(
+    world: Solvable, kernel: Any, horizon: int | None, after: Any = "fresh"
+) -> Float[np.ndarray, "states sites"]:
+    """Returns Φ_H of sites that are sets of states: fresh ones, or one step after a visit or elsewhere."""
+    depletion, gamma = world.depletion, float(world.discount)
+    if horizon is not None:
+        return finite_patches(kernel, world.patches, depletion, gamma, horizon, after)
+    if after == "visit" and isinstance(depletion, Diminishing):
+        depletion = _Later(depletion)
+    elif after != "fresh" and not isinstance(depletion, Diminishing):
+        raise ValueError(
+            f"what {depletion!r} pays on departure from a site of several states is not known without an end: give a "
+            'horizon, or take timing="arrival"'
+        )
+    found = patch_representation(kernel, world.patches, depletion, discount=gamma)
+    if found.truncation > ACCEPTED_ERROR:
+        told = f"what {depletion!r} pays at sites of several states is known to {found.truncation:.1e} only"
+        raise InaccurateSolve(f"{told}: give a horizon, or call wane.patch_representation with a larger grid")
+    return found.matrix
+
+
+def _departing_patches(world: Solvable, kernel: Any, horizon: int | None) -> Float[np.ndarray, "states actions"]:
+    """Does what `_departing` does where sites are sets of states."""
+    gamma, rewards = float(world.discount), np.asarray(world.rewards, float)
+    waited, visited = (_patches(world, kernel, horizon, after) for after in ("wait", "visit"))
+    q = gamma * np.asarray(world.mdp.backup(waited @ rewards))
+    fresh = np.broadcast_to(world.depletion.worth(world.depletion.initial((world.n_sites,))), world.n_sites)
+    for i, states in enumerate(world.patches):
+        change = gamma * np.asarray(world.mdp.backup(visited[:, i] - waited[:, i]))
+        q[states] += rewards[i] * (fresh[i] + change[states])
+    return q
+
+
+class _Later(Diminishing):
+    """A curve from its second visit on."""
+
+    curve: Any
+
+    def worth(self, memory: Any) -> Any:
+        return self.curve.worth(memory + 1)
+
+    @property
+    def bound(self) -> float:
+        return self.curve.bound
+
+    def at_sites(self, index: Any) -> "_Later":
+        return _Later(self.curve.at_sites(index))

@@ -207,7 +207,7 @@ class World:
         return self.slip == 0
 
     @property
-    def patches(self) -> tuple[Int[np.ndarray, " states"], ...]:
+    def patches(self) -> tuple[Int[np.ndarray, " _states"], ...]:
         """The states of each site."""
         return tuple(self.sites[:, None])
 
