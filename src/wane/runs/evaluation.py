@@ -14,6 +14,7 @@ from wane.agents.common.rollout import Episode, require_room
 from wane.agents.trained import Trained
 from wane.worlds import World
 from wane.worlds.control import Task
+from wane.worlds.process import Solvable, Tabular
 
 
 class Evaluation(NamedTuple):
@@ -29,7 +30,7 @@ class Evaluation(NamedTuple):
     """All episodes, with the episodes along the first axis."""
 
 
-def evaluate(trained: Trained, world: World | Task | None = None, episodes: int = 100, seed: int = 0) -> Evaluation:
+def evaluate(trained: Trained, world: Tabular | Task | None = None, episodes: int = 100, seed: int = 0) -> Evaluation:
     """Plays episodes in the agent's own world, or in a given one.
 
     Raises ValueError for fewer than one episode, for episodes that need too much memory, and for a world that the agent
@@ -53,9 +54,9 @@ def place_called(name: str, trained: Trained) -> World | Task:
     return Task(name) if isinstance(trained.world, Task) else worlds.make(name)
 
 
-def best_return(world: World | Task) -> float | None:
+def best_return(world: Tabular | Task) -> float | None:
     """Returns the optimal return from the world's start, or None where it cannot be computed to three digits."""
-    if isinstance(world, Task):
+    if not isinstance(world, Solvable):
         return None
     try:
         best = world.optimum()
