@@ -65,15 +65,15 @@ docs: $(VENV)/.docs
 	@echo "the site is site/index.html"
 
 bench: $(VENV)/.bench
-	@$(BIN)/python benchmarks/exact.py
-	@$(BIN)/python benchmarks/worlds.py
-	@$(BIN)/python benchmarks/tabular.py
-	@$(BIN)/python benchmarks/forward_backward.py
-	@$(BIN)/python benchmarks/features.py
-	@$(BIN)/python benchmarks/a2c.py
-	@$(BIN)/python benchmarks/explorer.py
-	@$(BIN)/python benchmarks/sac.py
-	@$(BIN)/python benchmarks/fit.py
+	@$(BIN)/python -m benchmarks.exact
+	@$(BIN)/python -m benchmarks.worlds
+	@$(BIN)/python -m benchmarks.tabular
+	@$(BIN)/python -m benchmarks.forward_backward
+	@$(BIN)/python -m benchmarks.features
+	@$(BIN)/python -m benchmarks.a2c
+	@$(BIN)/python -m benchmarks.explorer
+	@$(BIN)/python -m benchmarks.sac
+	@$(BIN)/python -m benchmarks.fit
 
 ifdef PYTHON
 ifneq ($(shell cat $(VENV)/.python 2>/dev/null),$(PYTHON))

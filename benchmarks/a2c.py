@@ -12,11 +12,10 @@ paper's size two cores are busy with one network already, so nine of them cannot
 sb3-contrib lives in a virtual environment of its own (made on first use under .cache/, a few minutes and 5 GB, because
 of PyTorch) unless it is installed already. Where it cannot be installed, its row is left out, and the script says so.
 
-    python benchmarks/a2c.py
+    python -m benchmarks.a2c
 """
 
 import dataclasses
-import subprocess
 import time
 from typing import Any
 
@@ -24,7 +23,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from beside import Peer, compare, report
+from benchmarks import QUICK
+from benchmarks.beside import Peer, compare, compare_with_peer, report
 from wane.agents import a2c
 from wane.agents.a2c import Batch, Config, Moment
 from wane.agents.common.rollout import Transition
@@ -103,16 +103,20 @@ class StepByStep:
 
 def measure(kind: str) -> list[dict[str, Any]]:
     """Returns both rows, without the one for RecurrentPPO where sb3-contrib cannot be installed."""
-    updates = 60 if kind == "cpu" else 500
+    updates = 1 if QUICK else 60 if kind == "cpu" else 500
     peer = "one run, step by step through Gymnasium"
-    found = [compare("steps/s, nine runs", peer, Together(9, updates), StepByStep(30), 5, FLOORS[kind])]
-    try:
-        theirs = Peer("sb3_contrib", "sb3_recurrent.py", steps=1024)
-    except (OSError, RuntimeError, subprocess.CalledProcessError) as error:
-        print(f"The row beside RecurrentPPO is left out, because sb3-contrib is not installed: {error}")
-        return found
-    found.append(compare("steps/s, one run", "sb3-contrib's RecurrentPPO", Together(1, 10 * updates), theirs, 5, 1.0))
-    return found
+    many, alone = Together(9, updates), StepByStep(1 if QUICK else 30)
+    return [
+        compare("steps/s, nine runs", peer, many, alone, 5, FLOORS[kind]),
+        *compare_with_peer(
+            "steps/s, one run",
+            "sb3-contrib's RecurrentPPO",
+            lambda: Together(1, 10 * updates),
+            lambda: Peer("sb3_contrib", "sb3_recurrent.py", steps=1024),
+            5,
+            1.0,
+        ),
+    ]
 
 
 if __name__ == "__main__":

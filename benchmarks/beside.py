@@ -22,7 +22,7 @@ import jax
 from rich.console import Console
 from rich.table import Table
 
-import readme
+from benchmarks import QUICK, readme
 
 HERE = Path(__file__).parent
 INSTALLED = {
@@ -30,17 +30,23 @@ INSTALLED = {
     "sb3_contrib": ["sb3-contrib>=2.4", str(HERE.parent)],
     "stable_baselines3": ["stable-baselines3>=2.4", "gymnasium[mujoco]"],
     "sbx": ["sbx-rl"],
+    "gymnax": ["gymnax>=1.0", "six"],
 }
 """The packages to install for a library, by the name under which it is imported."""
 
 
 def peer_python(library: str) -> str:
-    """Returns a Python that has a library. Raises CalledProcessError if the library cannot be installed."""
+    """Returns a Python that has a library.
+
+    Raises CalledProcessError if the library cannot be installed, and OSError in a quick run, which installs nothing.
+    """
     if importlib.util.find_spec(library):
         return sys.executable
     home = HERE.parent / ".cache" / f"bench-{library}"
     python = home / "bin" / "python"
     if not (home / "ready").exists():
+        if QUICK:
+            raise OSError("a quick run installs nothing")
         venv.create(home, with_pip=True, clear=True)
         subprocess.run([python, "-m", "pip", "install", "--quiet", *INSTALLED[library]], check=True)
         (home / "ready").touch()
@@ -52,7 +58,8 @@ class Peer:
 
     def __init__(self, library: str, script: str, *words: str, steps: int, work: int = 1):
         """Starts a script with some arguments and a number of steps. `work` is the work of one step."""
-        command = [peer_python(library), str(HERE / script), *words, str(steps)]
+        # With -P, the scripts beside this one hide no package from the library.
+        command = [peer_python(library), "-P", str(HERE / script), *words, str(steps)]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.work = steps * work
         if self._read() != "ready":
@@ -82,11 +89,24 @@ class Timed(Protocol):
 
 def compare(what: str, peer: str, ours: Timed, theirs: Timed, repeats: int, floor: float | None) -> dict:
     """Times both sides in turns, and returns the best of the repeats. A peer is stopped afterwards."""
-    rates = [(ours.rate(), theirs.rate()) for _ in range(repeats)]
+    rates = [(ours.rate(), theirs.rate()) for _ in range(1 if QUICK else repeats)]
     if isinstance(theirs, Peer):
         theirs.stop()
     ours_best, theirs_best = map(max, zip(*rates, strict=True))
     return dict(what=what, peer=peer, ours=ours_best, theirs=theirs_best, ratio=ours_best / theirs_best, floor=floor)
+
+
+def compare_with_peer(
+    what: str, name: str, ours: Callable[[], Timed], theirs: Callable[[], Peer], repeats: int, floor: float | None
+) -> list[dict]:
+    """Returns one row, or none where the peer cannot be installed, which is said. Our side runs in either case."""
+    timed = ours()
+    try:
+        peer = theirs()
+    except (OSError, RuntimeError, subprocess.CalledProcessError) as error:
+        print(f"{what}: the row beside {name} is left out, because it is not installed: {error}")
+        return []
+    return [compare(what, name, timed, peer, repeats, floor)]
 
 
 def hardware(library: str) -> str:
@@ -106,14 +126,13 @@ def hardware(library: str) -> str:
 def report(name: str, library: str, measure: Callable[[str], list[dict[str, Any]]]) -> None:
     """Measures on the available device, a "cpu" or a "gpu", prints the numbers and keeps them.
 
-    Exits with 1 if a ratio is below its floor.
+    Exits with 1 if a ratio is below its floor. A quick run only prints.
     """
     path = HERE / "results" / f"{name}.json"
     kind = "cpu" if jax.devices()[0].platform == "cpu" else "gpu"
     results = measure(kind)
     kept = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     kept[kind] = {"hardware": hardware(library), "results": results}
-    path.write_text(json.dumps(kept, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     table = Table("what", "ours", "peer", "its", "ratio", "floor", "", title=kept[kind]["hardware"])
     for r in results:
         verdict = "" if r["floor"] is None else "passes" if r["ratio"] >= r["floor"] else "FAILS"
@@ -122,6 +141,9 @@ def report(name: str, library: str, measure: Callable[[str], list[dict[str, Any]
             r["what"], f"{r['ours']:,.0f}", r["peer"], f"{r['theirs']:,.0f}", f"{r['ratio']:.2f} ×", floor, verdict
         )
     Console(width=140).print(table)
+    if QUICK:
+        return
+    path.write_text(json.dumps(kept, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     write_readme(name, kept)
     sys.exit(any(r["floor"] is not None and r["ratio"] < r["floor"] for r in results))
 

@@ -1,8 +1,9 @@
 """How often intervals cover the truth: every named model, in simulated animals like the rats.
 
-    python benchmarks/coverage.py                     all models, 400 animals each (about ten minutes)
-    python benchmarks/coverage.py count drop-told     some models; the others keep the numbers that they had
-    python benchmarks/coverage.py --fits 40 count     fewer animals; prints, and keeps and judges nothing
+    python -m benchmarks.coverage                     all models, 400 animals each (about ten minutes)
+    python -m benchmarks.coverage count drop-told     some models; the others keep the numbers that they had
+    python -m benchmarks.coverage --fits 40 count     fewer animals; prints, and keeps and judges nothing
+    python -m benchmarks.coverage --quick             one model, one animal like each rat; the same
 
 Each of the eight rats is copied equally often, with the parameters that were fitted to it: those that the experiment
 `rats` keeps, or those of a new fit for models that it does not use. A parameter is judged if it is identified in at
@@ -19,7 +20,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-import readme
+from benchmarks import readme
 from wane import foraging
 from wane.foraging.fitting import Fit
 from wane.foraging.named import NAMED
@@ -84,7 +85,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="How often intervals cover the truth, for every named model.")
     parser.add_argument("models", nargs="*", metavar="MODEL", help=f"names among {', '.join(NAMED)}; all by default")
     parser.add_argument("--fits", type=int, default=FITS, help="simulated animals for each model")
-    options = parser.parse_args()
+    parser.add_argument("--quick", action="store_true", help="one model, 8 animals")
+    options = parser.parse_args(namespace=argparse.Namespace(models=[]))
+    if options.quick:
+        options.models, options.fits = [*NAMED][:1], len(foraging.rats().subjects)
     fine = True
     for name in options.models or NAMED:
         if name not in NAMED:

@@ -1,7 +1,7 @@
 """How fast the explorer's page is, measured in the page itself, in Chromium.
 
-    python benchmarks/explorer.py            # half a minute
-    python benchmarks/explorer.py --print    # measures and prints, keeps nothing
+    python -m benchmarks.explorer            # half a minute
+    python -m benchmarks.explorer --quick    # fewer changes, prints, keeps and judges nothing
 
 Times are from a change until its picture is drawn. The page computes in workers: the "longest pause" is the longest
 time in which it did not react while a system of 1,600 states was solved. Frames are counted while three agents walk.
@@ -21,7 +21,7 @@ from rich.table import Table
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent / "tests"))
 
-import readme  # noqa: E402
+from benchmarks import QUICK, readme  # noqa: E402
 from report import chromium  # noqa: E402
 from wane import explore  # noqa: E402
 
@@ -40,10 +40,10 @@ TOOLS = """() => {
   };
   window.bench = { app, store, frame, settled, open, putWall };
 }"""
-MAP = """async () => {
+MAP = """async (changes) => {
   const { store, open, settled, putWall } = bench, times = [];
   await open(13, { kind: "Geometric", lam: 0.5 });
-  for (let i = 0; i < 30; i++) {
+  for (let i = 0; i < changes; i++) {
     const cell = (3 + (i % 9)) * store.world.columns + 4 + Math.floor(i / 9);
     store.timings.map.length = 0;
     store.change({ world: putWall(store.world, cell, 1) });
@@ -53,12 +53,12 @@ MAP = """async () => {
   }
   return times;
 }"""
-CURVE = """async (kind) => {
+CURVE = """async ([kind, changes]) => {
   const { store, open, settled } = bench, times = [], solved = () => store.timings.map.length;
   const make = { Geometric: (i) => ({ kind, lam: i / 40 }), Hyperbolic: (i) => ({ kind, k: i / 10 }) }[kind];
   await open(13, make(5));
   const before = solved();
-  for (let i = 0; i < 40; i++) {
+  for (let i = 0; i < changes; i++) {
     const began = performance.now();
     store.change({ world: { depletion: make(i) } });
     times.push(performance.now() - began);
@@ -80,13 +80,13 @@ LARGE = """async () => {
   }
   return { solve: store.timings.map[0], longest };
 }"""
-FRAMES = """async () => {
+FRAMES = """async (ms) => {
   const { app, open } = bench;
   await open(13, { kind: "Geometric", lam: 0.5 });
   app.playback.frames.length = 0;
   app.playback.go(0);
   app.playback.play();
-  await new Promise((done) => setTimeout(done, 10_000));
+  await new Promise((done) => setTimeout(done, ms));
   app.playback.pause();
   const frames = app.playback.frames.slice(1);
   const late = frames.filter((ms) => ms > 20).length, total = frames.reduce((sum, ms) => sum + ms, 0);
@@ -107,10 +107,10 @@ def measure() -> list[dict[str, Any]]:
         page.goto(file.as_uri())
         page.evaluate(TOOLS)
         maps, geometric, hyperbolic = (
-            page.evaluate(MAP),
-            *(page.evaluate(CURVE, k) for k in ("Geometric", "Hyperbolic")),
+            page.evaluate(MAP, 3 if QUICK else 30),
+            *(page.evaluate(CURVE, [k, 3 if QUICK else 40]) for k in ("Geometric", "Hyperbolic")),
         )
-        large, frames = page.evaluate(LARGE), page.evaluate(FRAMES)
+        large, frames = page.evaluate(LARGE), page.evaluate(FRAMES, 500 if QUICK else 10_000)
         size = file.stat().st_size / 1000
     return [
         row("Φ of 13 × 13 cells after a change of the map, median of 30", median(maps), "ms", 50),
@@ -137,11 +137,10 @@ def main() -> None:
         verdict = "" if r["most"] is None else "passes" if r["value"] <= r["most"] else "FAILS"
         table.add_row(r["what"], f"{r['value']:.3g} {r['unit']}", f"{r['most'] or ''}", verdict)
     Console().print(table)
-    if "--print" not in sys.argv:
-        (HERE / "results" / "explorer.json").write_text(
-            json.dumps({"hardware": machine, "results": rows}, indent=1) + "\n"
-        )
-        write_readme(machine, rows)
+    if QUICK:
+        return
+    (HERE / "results" / "explorer.json").write_text(json.dumps({"hardware": machine, "results": rows}, indent=1) + "\n")
+    write_readme(machine, rows)
     sys.exit(any(r["most"] is not None and r["value"] > r["most"] for r in rows))
 
 

@@ -4,7 +4,7 @@ The measure is training images per second at the paper's size: stacks of seven p
 convolutions with 32 filters, batches of 64, Adam. On a GPU, nine networks that see the same batches are also trained as
 one program; PyTorch would train them one after the other. All pictures lie on the device as bytes on both sides.
 
-    python benchmarks/features.py
+    python -m benchmarks.features
 """
 
 import time
@@ -14,7 +14,8 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from beside import Peer, compare, report
+from benchmarks import QUICK
+from benchmarks.beside import Peer, compare, compare_with_peer, report
 from wane.agents import lambda_features
 from wane.agents.common.views import Stacks
 from wane.agents.lambda_features.networks import gradient_step, make_network
@@ -60,8 +61,15 @@ class Ours:
 
 def on_cpu() -> list[dict[str, Any]]:
     """Compares one network with one of PyTorch."""
-    ours, theirs = Ours(1, 5), Peer("torch", SCRIPT, "cpu", "eager", steps=5, work=BATCH)
-    return [compare("training images/s, one network", "PyTorch", ours, theirs, 5, None)]
+    steps = 1 if QUICK else 5
+    return compare_with_peer(
+        "training images/s, one network",
+        "PyTorch",
+        lambda: Ours(1, steps),
+        lambda: Peer("torch", SCRIPT, "cpu", "eager", steps=steps, work=BATCH),
+        5,
+        None,
+    )
 
 
 def on_gpu() -> list[dict[str, Any]]:

@@ -1,6 +1,7 @@
 """How fast models of patch leaving are fitted, and how fast a long track is read.
 
-    python benchmarks/fit.py    likelihoods and gradients against a plain NumPy loop, all fits, a long track
+    python -m benchmarks.fit            likelihoods and gradients against a plain NumPy loop, all fits, a long track
+    python -m benchmarks.fit --quick    one model and a short track; prints, keeps and judges nothing
 
 The plain loop goes through the decisions of one animal as a script would: one call of NumPy for each, and the gradient
 by finite differences. Ours computes the log-likelihood and its gradient for eight animals in one program.
@@ -23,7 +24,7 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 
-import readme
+from benchmarks import QUICK, readme
 from wane import foraging
 from wane.foraging.decisions import prepare, task_arrays
 from wane.foraging.fitting import batch_axes, fit_all, make_batch, objective
@@ -81,7 +82,7 @@ def plain_rate(data: foraging.PatchVisits, loop: Callable[..., float], params: S
         for shift in 1e-6 * np.eye(len(params)):
             _ = loop(*(np.asarray(params) + shift), visits) - base
 
-    return 1 / best_seconds(evaluate, 5)
+    return 1 / best_seconds(evaluate, 1 if QUICK else 5)
 
 
 def our_rate(data: foraging.PatchVisits, name: str) -> float:
@@ -102,7 +103,7 @@ def our_rate(data: foraging.PatchVisits, name: str) -> float:
 
 def track_seconds() -> tuple[float, float]:
     """Returns the seconds to read a file of a million positions and cut it into stays, and the GiB that this added."""
-    count = 1_000_000
+    count = 50_000 if QUICK else 1_000_000
     time_ = np.arange(count) / 50 + np.random.default_rng(0).normal(0, 0.001, count)
     angle = 2 * np.pi * np.arange(count) / 5000
     with tempfile.TemporaryDirectory() as folder:
@@ -113,7 +114,7 @@ def track_seconds() -> tuple[float, float]:
         recording = foraging.from_track(path, "x", "y", patches=patches, step=0.02)
         stays = foraging.bouts(recording.steps, by="subject")
         seconds = time.perf_counter() - start
-    assert len(stays) == 201
+    assert len(stays) == count // 5000 + 1
     return seconds, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 2**20
 
 
@@ -123,18 +124,19 @@ def measure() -> dict[str, Any]:
     plain = plain_rate(data, plain_loop, [0.08, 41.0])
     learner = plain_rate(data, plain_learner, [0.09, 0.002, 33.0])
     print(f"plain NumPy loops: {plain:.1f} and (learned average) {learner:.1f} likelihoods with gradients a second")
+    models = dict([*NAMED.items()][: 1 if QUICK else None])
     rates = {}
-    for name in NAMED:
+    for name in models:
         # All models are compared with the cheapest plain loop, even if their own loop would take longer.
         rates[name] = our_rate(data, name)
         print(f"{name:18} {rates[name]:10.0f} a second, {rates[name] / plain:8.0f} times the plain loop", flush=True)
     start = time.perf_counter()
-    for name, found in zip(NAMED, fit_all(data, [*NAMED.values()]), strict=True):
+    for name, found in zip(models, fit_all(data, [*models.values()]), strict=True):
         print(f"{name:18} log-likelihood {found.log_likelihood:.2f}")
     fits = time.perf_counter() - start
-    print(f"all {len(NAMED)} models, eight rats: {fits:.0f} s, compilation included")
+    print(f"all {len(models)} models, eight rats: {fits:.0f} s, compilation included")
     seconds, memory = track_seconds()
-    print(f"track of 1,000,000 rows: {seconds:.1f} s, {memory:.2f} GiB")
+    print(f"the track: {seconds:.1f} s, {memory:.2f} GiB")
     machine = f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}"
     versions = f"Python {platform.python_version()}, jax {jax.__version__}"
     found = {"plain": plain, "plain_learner": learner, "rates": rates, "fits": fits, "track": seconds, "memory": memory}
@@ -161,6 +163,8 @@ def main() -> None:
     """Measures, prints and keeps the numbers. Exits with 1 if one of them misses its floor or limit."""
     jax.config.update("jax_enable_x64", True)
     kept = measure()
+    if QUICK:
+        return
     (HERE / "results" / "fit.json").write_text(json.dumps(kept, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     readme.write("fit", describe(kept))
     fast = min(kept["rates"].values()) >= FLOOR * kept["plain"]

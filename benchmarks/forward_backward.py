@@ -4,14 +4,15 @@ The measure is gradient steps per second at the paper's size (FourRooms, d = 100
 On a CPU, one run is compared with one run of PyTorch. On a GPU, 24 runs as one program are also compared with one run
 of PyTorch, which would have to run 24 times, and with one run of PyTorch as a CUDA graph, without a floor.
 
-    python benchmarks/forward_backward.py
+    python -m benchmarks.forward_backward
 """
 
 import time
 
 import jax
 
-from beside import Peer, compare, report
+from benchmarks import QUICK
+from benchmarks.beside import Peer, compare, compare_with_peer, report
 from wane.agents import forward_backward
 from wane.agents.forward_backward import Config, Schedule
 from wane.worlds import make
@@ -23,7 +24,7 @@ class Ours:
     """One or more runs as one program, for `cycles` cycles of training at a time."""
 
     def __init__(self, runs: int, cycles: int):
-        config = Config(schedule=Schedule(epochs=1, cycles=cycles), probes=0)
+        config = Config(schedule=Schedule(epochs=1, cycles=cycles), probes=1)
         world = make("four-rooms")
         self.steps = runs * cycles * config.schedule.batches
         keys = jax.random.split(jax.random.key(0), runs)
@@ -42,8 +43,15 @@ class Ours:
 
 
 def on_cpu() -> list[dict]:
-    ours, theirs = Ours(1, 10), Peer("torch", SCRIPT, "cpu", "eager", steps=200)
-    return [compare("gradient steps/s, one run", "PyTorch", ours, theirs, 7, 1.0)]
+    cycles = 1 if QUICK else 10
+    return compare_with_peer(
+        "gradient steps/s, one run",
+        "PyTorch",
+        lambda: Ours(1, cycles),
+        lambda: Peer("torch", SCRIPT, "cpu", "eager", steps=20 * cycles),
+        7,
+        1.0,
+    )
 
 
 def on_gpu() -> list[dict]:

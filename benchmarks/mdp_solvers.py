@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from chains import CHAINS
+from benchmarks.chains import CHAINS
 
 
 def problem(chain: str, shape: tuple) -> tuple[Any, np.ndarray]:

@@ -9,10 +9,9 @@ The sides of a row are timed in turns, and the best repeat counts. The libraries
 own (made on first use under .cache/, a few minutes and some GB, because of PyTorch) unless they are installed already.
 Where one cannot be installed, its row is left out, and the script says so.
 
-    python benchmarks/sac.py
+    python -m benchmarks.sac
 """
 
-import subprocess
 import time
 from typing import Any
 
@@ -20,7 +19,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from beside import Peer, compare, report
+from benchmarks import QUICK
+from benchmarks.beside import Peer, compare, compare_with_peer, report
 from wane.agents.sac import Config, Fleet, Variant
 from wane.experiments.networks.sac_learning import SIX, VARIANTS
 from wane.extras import MissingExtra
@@ -62,13 +62,17 @@ class Together:
 def measure(kind: str) -> list[dict[str, Any]]:
     """Returns all rows that can be measured."""
     steps, found = 1000 if kind == "cpu" else 2000, []
-    for library, name in PEERS.items():
-        try:
-            theirs = Peer(library, "sb3_sac.py", library, steps=steps)
-        except (OSError, RuntimeError, subprocess.CalledProcessError) as error:
-            print(f"The row beside {name} is left out, because it is not installed: {error}")
-            continue
-        found.append(compare("steps/s, one agent", name, Together("Pendulum-v1", 1, steps), theirs, 3, 1.0))
+    for library, name in [*PEERS.items()][: 1 if QUICK else None]:
+        found += compare_with_peer(
+            "steps/s, one agent",
+            name,
+            lambda: Together("Pendulum-v1", 1, 400 if QUICK else steps),
+            lambda library=library: Peer(library, "sb3_sac.py", library, steps=steps),
+            3,
+            1.0,
+        )
+    if QUICK:
+        return found
     try:
         few = 100 if kind == "cpu" else steps
         many, one = (Together("HalfCheetah-v5", agents, few) for agents in (48, 1))

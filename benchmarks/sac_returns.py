@@ -6,8 +6,9 @@ in Stable-Baselines3. Both are evaluated with their mean action, every 1,000 ste
 prints the mean of the last evaluations with its 95 % interval for both, keeps the curves in results/sac_returns.json,
 and exits with 1 if the intervals do not overlap.
 
-    python benchmarks/sac_returns.py [TASK] [STEPS] [SEEDS]       # Pendulum-v1, 10,000 steps, 5 seeds
-    python benchmarks/sac_returns.py theirs TASK STEPS SEED       # one seed of Stable-Baselines3
+    python -m benchmarks.sac_returns [TASK] [STEPS] [SEEDS]       # Pendulum-v1, 10,000 steps, 5 seeds
+    python -m benchmarks.sac_returns theirs TASK STEPS SEED       # one seed of Stable-Baselines3
+    python -m benchmarks.sac_returns --quick                      # our side for a moment; prints, keeps nothing
 """
 
 import json
@@ -74,10 +75,10 @@ def ours(task: str, steps: int, seeds: int) -> list[list[float]]:
 
 
 def main(task: str = "Pendulum-v1", steps: str = "10000", seeds: str = "5") -> int:
-    from beside import peer_python
+    from benchmarks.beside import peer_python
     from wane.experiments.common.statistics import bootstrap
 
-    command = [peer_python("stable_baselines3"), __file__, "theirs", task, steps]
+    command = [peer_python("stable_baselines3"), "-P", __file__, "theirs", task, steps]
 
     def run_theirs(seed: int) -> list[float]:
         told = subprocess.run([*command, str(seed)], check=True, stdout=subprocess.PIPE, text=True).stdout
@@ -100,5 +101,7 @@ def main(task: str = "Pendulum-v1", steps: str = "10000", seeds: str = "5") -> i
 if __name__ == "__main__":
     if sys.argv[1:2] == ["theirs"]:
         print(json.dumps(theirs(sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))))
+    elif sys.argv[1:2] == ["--quick"]:
+        print(f"after {EVERY} random steps: {ours('Pendulum-v1', EVERY, 1)}; Stable-Baselines3's SAC is left out")
     else:
         sys.exit(main(*sys.argv[1:]))

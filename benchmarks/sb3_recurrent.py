@@ -3,7 +3,7 @@
 It takes as many gradient steps as our agent: one on each sequence of 32 steps, with one LSTM of 128 units that
 the policy and the value share, and linear heads.
 
-    python benchmarks/sb3_recurrent.py STEPS        # prints "ready", then seconds for each line "go"
+    python -m benchmarks.sb3_recurrent STEPS        # prints "ready", then seconds for each line "go"
 """
 
 import sys

@@ -2,8 +2,8 @@
 
 Both have the settings of our agent: two critics, two hidden layers of 256, batches of 256, and one update a step.
 
-    python benchmarks/sb3_sac.py stable_baselines3 STEPS        # prints "ready", then seconds for each line "go"
-    python benchmarks/sb3_sac.py sbx STEPS
+    python -m benchmarks.sb3_sac stable_baselines3 STEPS        # prints "ready", then seconds for each line "go"
+    python -m benchmarks.sb3_sac sbx STEPS
 """
 
 import importlib

@@ -4,7 +4,8 @@ Every number is a ratio to a loop that is timed in the same run. Our code and th
 repeat counts. The loops follow the paper's text, one agent and one episode at a time, with a column of Φ for every
 state. The script first checks that both sides compute the same.
 
-    python benchmarks/tabular.py
+    python -m benchmarks.tabular
+    python -m benchmarks.tabular --quick    # one repeat; prints, keeps and judges nothing
 """
 
 import importlib.metadata
@@ -21,8 +22,8 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-import readme
 import wane
+from benchmarks import QUICK, readme
 from wane.agents import gpi, q_lambda
 from wane.agents.common.rollout import Transition
 from wane.worlds import World, make
@@ -100,7 +101,10 @@ def seconds(run) -> float:
 def best(ours, theirs, repeats: int, calls: int = 1) -> tuple[float, ...]:
     """Returns the best seconds of both, timed in turns. `calls` calls of ours take about as long as one of theirs."""
     jax.block_until_ready(ours())
-    pairs = [(seconds(lambda: [ours() for _ in range(calls)]) / calls, seconds(theirs)) for _ in range(repeats)]
+    pairs = [
+        (seconds(lambda: [ours() for _ in range(calls)]) / calls, seconds(theirs))
+        for _ in range(1 if QUICK else repeats)
+    ]
     return tuple(min(times) for times in zip(*pairs, strict=True))
 
 
@@ -166,6 +170,8 @@ def main() -> None:
         numbers = [f"{r['ours']:,.0f}", r["peer"], f"{r['theirs']:,.0f}", f"{r['ratio']:.0f} ×", floor]
         table.add_row(r["what"], *numbers, verdict)
     Console().print(table)
+    if QUICK:
+        return
     kept = HERE / "results" / "tabular.json"
     kept.parent.mkdir(exist_ok=True)
     kept.write_text(json.dumps({"hardware": hardware, "results": results}, indent=1, ensure_ascii=False) + "\n")

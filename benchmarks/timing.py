@@ -15,7 +15,7 @@ PAUSE = 0.2
 ADDRESS_SPACE = 12 * GIB
 
 
-def race(*rivals: Callable[[], Any], repeats: int = 7) -> list[float]:
+def race(*rivals: Callable[[], Any], repeats: int = 7, pause: float = PAUSE) -> list[float]:
     """Returns the seconds per call of each rival, the best of interleaved repeats. Quick calls are timed in bunches."""
     bunches = []
     for rival in rivals:
@@ -26,7 +26,7 @@ def race(*rivals: Callable[[], Any], repeats: int = 7) -> list[float]:
     best = [np.inf] * len(rivals)
     for _ in range(repeats):
         for i, (rival, bunch) in enumerate(zip(rivals, bunches, strict=True)):
-            time.sleep(PAUSE)
+            time.sleep(pause)
             start = time.perf_counter()
             for _ in range(bunch):
                 rival()

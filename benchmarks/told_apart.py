@@ -1,7 +1,8 @@
 """How often the right model is chosen, in simulated animals like the rats, and where models differ at all.
 
-    python benchmarks/told_apart.py             nine models, 8 copies of each rat (some minutes)
-    python benchmarks/told_apart.py --seed 0    other animals; prints, and keeps and judges nothing
+    python -m benchmarks.told_apart             nine models, 8 copies of each rat (some minutes)
+    python -m benchmarks.told_apart --seed 0    other animals; prints, and keeps and judges nothing
+    python -m benchmarks.told_apart --quick     two models, 4 copies of each rat; prints, and keeps and judges nothing
 
 The criterion for models that differ (`wane.foraging.telling_apart`) was chosen on the animals of seed 0. Those of seed
 100 were simulated afterwards, so they are the test. The command fails if the right model is chosen in less than 90 % of
@@ -16,8 +17,8 @@ from typing import Any
 
 import pandas as pd
 
-import readme
-from coverage import kept_fit
+from benchmarks import QUICK, readme
+from benchmarks.coverage import kept_fit
 from wane import foraging
 from wane.foraging.named import NAMED
 from wane.foraging.telling_apart import Confusion
@@ -41,11 +42,11 @@ SEED, COPIES, FLOOR = 100, 8, 0.9
 
 def measure(seed: int) -> Confusion:
     """Returns the scores of all models for all simulated animals, under the short names of the models."""
-    data = foraging.rats()
-    params = {NAMED[name].name: found for name in TOLD_APART if (found := kept_fit(name, data)) is not None}
-    models = [NAMED[name] for name in TOLD_APART]
-    found = foraging.confusion(models, data, copies=COPIES, starts=2, seed=seed, params=params)
-    short = {NAMED[name].name: name for name in TOLD_APART}
+    data, names = foraging.rats(), TOLD_APART[: 2 if QUICK else None]
+    params = {NAMED[name].name: found for name in names if (found := kept_fit(name, data)) is not None}
+    models = [NAMED[name] for name in names]
+    found = foraging.confusion(models, data, copies=4 if QUICK else COPIES, starts=2, seed=seed, params=params)
+    short = {NAMED[name].name: name for name in names}
     return Confusion(found.scores.rename(columns=short).assign(true=found.scores["true"].map(short)))
 
 
@@ -93,11 +94,12 @@ def main() -> None:
     """Measures, prints and keeps the choices. Exits with 1 if too few are right where models differ."""
     parser = argparse.ArgumentParser(description="How often the right model is chosen, and where models differ.")
     parser.add_argument("--seed", type=int, default=SEED, help="the seed of the simulated animals")
+    parser.add_argument("--quick", action="store_true", help="two models and few animals; keeps and judges nothing")
     options = parser.parse_args()
     kept = summarise(measure(options.seed))
     print(pd.DataFrame(kept["summary"]).round(2).to_string(index=False))
     print(f"right in {kept['right_apart']} of {kept['animals_apart']} animals in which models differ", flush=True)
-    if options.seed == SEED:
+    if options.seed == SEED and not QUICK:
         KEPT.write_text(json.dumps(kept, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
         write_readme(kept)
         sys.exit(kept["right_apart"] < FLOOR * kept["animals_apart"])

@@ -1,6 +1,6 @@
 """What the plain install and each extra of wane weigh on disk: the table in the README.
 
-    python benchmarks/weights.py       # in an environment in which wane[all] is installed, not as an editable package
+    python -m benchmarks.weights       # in an environment in which wane[all] is installed, not as an editable package
 
 The weight of a package is that of its files, compiled ones included. Extras share packages, so their weights do not add
 up. Stable-Baselines3 (`sb3`) is left out, because it brings PyTorch and `all` does not contain it.

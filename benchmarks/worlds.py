@@ -4,8 +4,9 @@ Every number is a ratio to a peer that is timed in the same run. Both sides are 
 counts. gymnax lives in its own virtual environment (made on first use under .cache/, a minute), because its pinned
 versions and ours need not agree.
 
-    python benchmarks/worlds.py
-    python benchmarks/worlds.py single batch      # some cases; the others keep the numbers they had
+    python -m benchmarks.worlds
+    python -m benchmarks.worlds single batch      # some cases; the others keep the numbers they had
+    python -m benchmarks.worlds --quick           # few steps; prints, keeps and judges nothing
 """
 
 import importlib.metadata
@@ -16,7 +17,6 @@ import subprocess
 import sys
 import textwrap
 import time
-import venv
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +27,9 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-import readme
-from numpy_raycaster import cast_frame
+from benchmarks import QUICK, readme
+from benchmarks.beside import peer_python
+from benchmarks.numpy_raycaster import cast_frame
 from wane import TimeElapsed
 from wane.worlds import FirstPerson, World, make
 from wane.worlds.gym import VectorEnvironment
@@ -36,8 +37,8 @@ from wane.worlds.sb3 import make_infos
 from wane.worlds.simulate import Batch
 
 HERE = Path(__file__).parent
-PEER = HERE.parent / ".cache" / "bench-gymnax"
-BATCH, STEPS = 4096, 200
+BATCH, STEPS = (64, 20) if QUICK else (4096, 200)
+REPEATS = 1 if QUICK else 7
 
 PEER_SCRIPT = f"""
     import time, gymnax, jax
@@ -66,15 +67,6 @@ PEER_SCRIPT = f"""
 """
 
 
-def peer_python() -> Path:
-    python = PEER / "bin" / "python"
-    if not (PEER / "ready").exists():
-        venv.create(PEER, with_pip=True, clear=True)
-        subprocess.run([python, "-m", "pip", "install", "--quiet", "gymnax>=1.0", "six"], check=True)
-        (PEER / "ready").touch()
-    return python
-
-
 def walk(world, batch: int, steps: int):
     """Returns a jitted program that takes random steps in a batch of worlds, and begins anew when an episode ends."""
 
@@ -100,21 +92,25 @@ def seconds(run) -> float:
     return time.perf_counter() - start
 
 
-def steps_beside_gymnax(repeats: int = 7) -> dict:
+def steps_beside_gymnax() -> list[dict]:
     """Steps FourRooms with four actions that fail a third of the time and episodes of 40 steps, on both sides.
 
-    Our rewards also deplete.
+    Our rewards also deplete. A quick run leaves the row out where gymnax is not installed.
     """
-    script = textwrap.dedent(PEER_SCRIPT)
-    talk = dict(stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    peer = subprocess.Popen([peer_python(), "-c", script], **talk)  # pyright: ignore
-    assert peer.stdin
-    assert peer.stdout
     world = make("four-rooms", n_actions=4, slip=1 / 3, policies=())
     run = walk(world, BATCH, STEPS)
     jax.block_until_ready(run(jax.random.key(0)))
+    try:
+        python = peer_python("gymnax")
+    except OSError as error:
+        print(f"The row beside gymnax is left out, because it is not installed: {error}")
+        return []
+    talk = dict(stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    peer = subprocess.Popen([python, "-P", "-c", textwrap.dedent(PEER_SCRIPT)], **talk)  # pyright: ignore
+    assert peer.stdin
+    assert peer.stdout
     ours, theirs = [], []
-    for _ in range(repeats):
+    for _ in range(REPEATS):
         ours.append(seconds(lambda: run(jax.random.key(1))))
         peer.stdin.write("go\n")
         peer.stdin.flush()
@@ -122,10 +118,11 @@ def steps_beside_gymnax(repeats: int = 7) -> dict:
     peer.communicate("stop\n")
     rates = [BATCH * STEPS / min(times) for times in (ours, theirs)]
     what = f"steps/s, FourRooms with slip, batch of {BATCH:,}, starting anew"
-    return row(what, "gymnax 1.0 FourRooms", *rates, 1.0)
+    return [row(what, "gymnax 1.0 FourRooms", *rates, 1.0)]
 
 
-def frames_beside_numpy(batch: int = 1024, plain: int = 64, repeats: int = 5) -> dict:
+def frames_beside_numpy() -> list[dict]:
+    batch, plain, repeats = (8, 1, 1) if QUICK else (1024, 64, 5)
     world, rng = make("four-rooms"), np.random.default_rng(0)
     states, facings = rng.integers(0, world.n_states, batch), rng.integers(0, 4, batch)
     fractions = rng.random((batch, world.n_sites), dtype=np.float32)
@@ -138,7 +135,7 @@ def frames_beside_numpy(batch: int = 1024, plain: int = 64, repeats: int = 5) ->
         return [cast_frame(world.map, world.sites, states[i], facings[i], fractions[i]) for i in range(plain)]
 
     ours, theirs = zip(*((seconds(lambda: draw(*moves)), seconds(reference)) for _ in range(repeats)), strict=True)
-    return row("first-person frames/s, 128 × 128", "NumPy ray-caster", batch / min(ours), plain / min(theirs), 20.0)
+    return [row("first-person frames/s, 128 × 128", "NumPy ray-caster", batch / min(ours), plain / min(theirs), 20.0)]
 
 
 def play(env: Any, steps: int):
@@ -173,8 +170,9 @@ def jitted_steps(world: World, steps: int):
     return run
 
 
-def single_environments(steps: int = 20_000, repeats: int = 7) -> list[dict]:
+def single_environments() -> list[dict]:
     """Compares one FourRooms from `gymnasium.make` with CartPole and with the compiled step."""
+    steps = 400 if QUICK else 20_000
     few = steps // 20
     world = make("four-rooms")
     runs = [
@@ -183,7 +181,7 @@ def single_environments(steps: int = 20_000, repeats: int = 7) -> list[dict]:
         (play(gymnasium.make("wane/FourRooms-v0", depletion=TimeElapsed(0.5)), steps), steps),
         (jitted_steps(world, few), few),
     ]
-    ours, pole, regrowing, compiled = rates(runs, repeats)
+    ours, pole, regrowing, compiled = rates(runs)
     what = "steps/s of one environment, FourRooms"
     return [
         row(what, "Gymnasium's CartPole", ours, pole, 1.0),
@@ -192,8 +190,9 @@ def single_environments(steps: int = 20_000, repeats: int = 7) -> list[dict]:
     ]
 
 
-def vector_environments(copies: int = 1024, steps: int = 100, repeats: int = 7) -> list[dict]:
+def vector_environments() -> list[dict]:
     """Compares many copies of FourRooms that one call steps with Gymnasium's vector form of CartPole."""
+    copies, steps = 1024, 10 if QUICK else 100
     world = make("four-rooms")
     batch, rng = Batch(world, copies), np.random.default_rng(0)
     batch.reset(rng.random(copies))
@@ -211,18 +210,18 @@ def vector_environments(copies: int = 1024, steps: int = 100, repeats: int = 7) 
         return lambda: [vector.step(row) for row in actions]
 
     runs = [same_step, step(vectors[0], actions), step(vectors[1], actions % 2)]
-    sb3, ours, pole = rates([(run, copies * steps) for run in runs], repeats)
+    sb3, ours, pole = rates([(run, copies * steps) for run in runs])
     return [
         row(f"steps/s of a vector of {copies:,}, FourRooms", "Gymnasium's CartPole, vectorised", ours, pole, 0.5),
         row(f"steps/s of {copies:,} copies for Stable-Baselines3, infos included", "a million", sb3, 1e6, 1.0),
     ]
 
 
-def rates(runs: list, repeats: int) -> list[float]:
+def rates(runs: list) -> list[float]:
     """Returns the best steps/s of each (program, steps), timed in turns."""
     for run, _ in runs:
         run()
-    times = [[seconds(run) for run, _ in runs] for _ in range(repeats)]
+    times = [[seconds(run) for run, _ in runs] for _ in range(REPEATS)]
     return [steps / min(each) for (_, steps), each in zip(runs, zip(*times, strict=True), strict=True)]
 
 
@@ -231,8 +230,8 @@ def row(what: str, peer: str, ours: float, theirs: float, floor: float) -> dict:
 
 
 CASES = {
-    "gymnax": lambda: [steps_beside_gymnax()],
-    "frames": lambda: [frames_beside_numpy()],
+    "gymnax": steps_beside_gymnax,
+    "frames": frames_beside_numpy,
     "single": single_environments,
     "batch": vector_environments,
 }
@@ -241,7 +240,7 @@ CASES = {
 def main() -> None:
     kept = HERE / "results" / "worlds.json"
     before = json.loads(kept.read_text("utf-8"))["results"] if kept.exists() else []
-    chosen = sys.argv[1:] or list(CASES)
+    chosen = [word for word in sys.argv[1:] if word != "--quick"] or list(CASES)
     results = []
     for name, case in CASES.items():
         measured = case() if name in chosen else [r for r in before if r.get("case") == name]
@@ -255,6 +254,8 @@ def main() -> None:
         numbers = [f"{r['ours']:,.0f}", r["peer"], f"{r['theirs']:,.0f}", f"{r['ratio']:.2f} ×", f"{r['floor']:g} ×"]
         table.add_row(r["what"], *numbers, verdict)
     Console().print(table)
+    if QUICK:
+        return
     kept.parent.mkdir(exist_ok=True)
     kept.write_text(json.dumps({"hardware": hardware, "results": results}, indent=1, ensure_ascii=False) + "\n")
     write_readme(hardware, results)

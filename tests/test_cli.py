@@ -36,13 +36,22 @@ def only_sample(monkeypatch):
     monkeypatch.setattr(experiments, "module_of", lambda name: NAME)
 
 
+def environment() -> dict[str, str]:
+    """In which a process finds the sample."""
+    paths = os.pathsep.join([str(TESTS), os.environ.get("PYTHONPATH", "")])
+    return os.environ | {"PYTHONPATH": paths, "JAX_PLATFORMS": "cpu"}
+
+
 def start(*words: object, pause: float = 0.0, log: Path = Path(os.devnull), program=("-m", "wane")) -> subprocess.Popen:
     """The command as a process of its own, which logs every chunk that it computes."""
-    watched = {"SAMPLE_PAUSE": str(pause), "SAMPLE_LOG": str(log), "JAX_PLATFORMS": "cpu"}
-    paths = os.pathsep.join([str(TESTS), os.environ.get("PYTHONPATH", "")])
-    environment = os.environ | watched | {"PYTHONPATH": paths}
+    watched = environment() | {"SAMPLE_PAUSE": str(pause), "SAMPLE_LOG": str(log)}
     words = [sys.executable, *program, *map(str, words)]
-    return subprocess.Popen(words, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    # A new process inherits that Ctrl-C is ignored, as in a script in the background, but not that it is handled.
+    earlier = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        return subprocess.Popen(words, env=watched, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    finally:
+        signal.signal(signal.SIGINT, earlier)
 
 
 def chunks(log: Path) -> int:
@@ -107,7 +116,7 @@ def test_ctrl_c_leaves_what_can_be_resumed(tmp_path, uninterrupted):
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate()
     assert process.returncode == 130
-    assert "go on with --resume" in errors
+    assert errors.strip() == "interrupted; go on with --resume, or with the same `wane reproduce`"
     resumes_to(tmp_path, uninterrupted, 12 - 4)
 
 
@@ -171,6 +180,10 @@ MISTAKES = {
     f"run {NAME} --chunks 0": "--chunks 0: a whole number of at least 1 is needed",
     f"run {NAME} --seeds -1": "--seeds -1: a whole number between 1 and 1,000,000 is needed",
     f"run {NAME} --seeds": "--seeds: a value is needed",
+    "run toy --seeds 2": "--seeds: toy has no seeds, because nothing in it is random",
+    "run toy --seeds=2": "--seeds: toy has no seeds, because nothing in it is random",
+    "run toy agent.depletion:depletion": "agent.depletion:depletion: this word does not belong to any option",
+    "run toy --agent.depletion geometric": "--agent.depletion: this can be set in Python only, not to 'geometric'",
     f"run {NAME} --seeds 0 0": "0: this word does not belong to any option",
     f"run {NAME} --lambdas": "--lambdas: at least one value is needed",
     f"run {NAME} --agent.drift nan": "--agent.drift nan: a number of at least 0 is needed",
@@ -195,6 +208,12 @@ MISTAKES = {
     "compare errate toy": "unknown experiment or run 'errate': did you mean 'errata'?",
     "list --nonsense": "--nonsense: there is no such option",
     "dance": "unknown command 'dance': there are demo, list,",
+    f"run {'x' * 300_000}": "unknown experiment 'xxxxxx",
+    f"run {NAME} --scale {'x' * 300_000}": "--scale xxxxxx",
+    f"run {NAME} --chunks {'x' * 300_000}": "--chunks: a whole number is needed, got 'xxx",
+    f"run {NAME} --lambdas {'-1 ' * 50_000}": "--lambdas -1 -1 -1",
+    f"run {'x' * 300_000}.py": "experiment 'xxxxxx",
+    f"show {'x' * 300_000}": "unknown experiment or run 'xxxxxx",
     "reprot": "unknown command 'reprot': did you mean 'report'? There are demo, list,",
 }
 
@@ -207,6 +226,7 @@ def test_mistakes_are_told_in_one_line_and_leave_nothing_behind(command, tmp_pat
     assert status == 2
     assert errors.startswith(f"wane: {message}")
     assert errors.count("\n") == 1
+    assert len(errors) < 2100
     assert out == ""
     assert list(tmp_path.iterdir()) == []
 
@@ -250,9 +270,28 @@ def test_run_without_a_name_lists_the_experiments(command, only_sample):
     for words in (["run"], ["run", "--help"]):
         status, out, _ = command(*words)
         assert status == 0
-        assert NAME in out
-        assert "A walk" in out
-        assert "wane run NAME" in out
+        for text in (NAME, "A walk", "usage: wane run NAME", "--processes", "wane run NAME --help shows its settings"):
+            assert text in out
+
+
+def test_who_reads_the_output_may_stop_reading():
+    """As `head` does. Help is printed by another library than the rest, and in one piece."""
+    for words in ([NAME, "--help"], ["--help"]):
+        reading_end, writing_end = os.pipe()
+        os.close(reading_end)
+        words = [sys.executable, "-m", "wane", *(["run"] if NAME in words else []), *words]
+        done = subprocess.run(words, stdout=writing_end, stderr=subprocess.PIPE, text=True, env=environment())
+        os.close(writing_end)
+        assert (done.returncode, done.stderr) == (1, "")
+
+
+def test_some_experiments_are_reproduced_and_their_verdicts_alone_are_told(command, tmp_path):
+    status, out, errors = command("reproduce", "--only", "toy", "--out", tmp_path)
+    assert status == 0, errors
+    assert "3 claims hold at quick scale." in out
+    assert "not run" not in out
+    assert "q-lambda" not in out
+    assert "Learning a policy in TwoRooms" in (tmp_path / "report.html").read_text("utf-8")
 
 
 def test_reproduce_report_list_and_show(command, tmp_path, only_sample):
@@ -278,6 +317,15 @@ def test_reproduce_report_list_and_show(command, tmp_path, only_sample):
     assert status == 0
     assert out.count("wane evaluate") == 3
     assert contents(tmp_path) == before  # these commands only read
+
+
+@pytest.mark.parametrize("columns", [None, 40])
+def test_lines_are_cut_for_terminals_only(command, only_sample, monkeypatch, tmp_path, columns):
+    monkeypatch.setattr(reading, "find", lambda name: dataclasses.replace(EXPERIMENT, title="long " * 50))
+    monkeypatch.delenv("COLUMNS") if columns is None else monkeypatch.setenv("COLUMNS", str(columns))
+    _, out, _ = command("list", "--out", tmp_path)
+    assert ("…" in out) == (columns is not None)
+    assert ("long " * 50 in out) == (columns is None)
 
 
 def test_show_tells_on_request_where_an_experiment_differs(command, tmp_path):
@@ -379,7 +427,7 @@ def test_evaluate_names_what_is_wrong(command, agent, tmp_path):
     status, out, errors = command("evaluate", agent, "--world", "four-rooms")
     assert status == 1
     assert out == ""
-    assert "trained in a world with 3 states, 5 actions and 2 sites, and cannot act in a world with 68 states" in errors
+    assert "trained in a world with 3 states, 5 actions, 2 sites, and cannot act in a world with 68 states" in errors
     shutil.copytree(agent, tmp_path / "damaged")
     (tmp_path / "damaged" / "params.safetensors").write_bytes(b"half")
     status, _, errors = command("evaluate", tmp_path / "damaged")

@@ -30,6 +30,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
+from wane.texts import shown
 from wane.types import ArrayLike, Scalar
 
 _enabled = os.environ.get("WANE_JIT_CHECKS", "0") not in ("", "0")
@@ -72,6 +73,15 @@ def require(value: Any, valid: Any, message: str) -> Any:
     return value + jnp.where(fine, 0.0, jnp.nan).astype(value.dtype)
 
 
+def as_floats(name: str, value: ArrayLike) -> np.ndarray:
+    """Return numbers as an array of floats. Raises a ValueError for an integer that is too large for one."""
+    try:
+        return np.asarray(value, dtype=float)
+    except OverflowError as error:
+        given = shown(np.asarray(value, object).tolist())
+        raise ValueError(f"{name} is beyond 1.8e308, the largest number that can be computed with: {given}") from error
+
+
 def check_range(name: str, value: ArrayLike, low: Scalar, high: Scalar, why: str) -> Any:
     """Return the value. Raises a ValueError unless every entry is finite and lies in [low, high].
 
@@ -84,7 +94,7 @@ def check_range(name: str, value: ArrayLike, low: Scalar, high: Scalar, why: str
     if is_traced(value):
         message = f"{name} must lie in {least}, {most}: {why}"
         return require(value, lambda v: (v >= low) & (v <= high) & jnp.isfinite(v), message)
-    array = np.asarray(value, dtype=float)
+    array = as_floats(name, value)
     bad = ~((array >= low) & (array <= high) & np.isfinite(array))
     if np.any(bad):
         where = "" if array.ndim == 0 else f" at index {tuple(int(i) for i in np.argwhere(bad)[0])}"

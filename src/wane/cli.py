@@ -7,9 +7,9 @@ carried out. Nothing heavy is imported before a command runs, so `wane --help` a
 import inspect
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
-from rich.console import Console
 from rich.table import Table
 
 import wane
@@ -17,13 +17,16 @@ from wane.commands.playing import evaluate
 from wane.commands.reading import compare, list_experiments, report, show
 from wane.commands.running import reproduce, run
 from wane.commands.showing import demo, errata
+from wane.commands.terminal import Terminal
 from wane.explorer.command import explore
 from wane.extras import MissingExtra
 from wane.names import UnknownName, unknown
 from wane.runs.arguments import parse_call
 from wane.runs.errors import RunError, UsageError
 from wane.runs.forage import forage
+from wane.runs.interrupts import noted
 from wane.settings import SettingError
+from wane.texts import message
 
 COMMANDS: dict[str, Callable[..., None]] = {
     "demo": demo,
@@ -60,17 +63,20 @@ def print_help() -> None:
     table = Table("command", "what it does", title="wane: reinforcement learning when rewards wear off")
     for name, function in COMMANDS.items():
         table.add_row(name, (inspect.getdoc(function) or "").splitlines()[0])
-    console = Console(markup=False)
+    console = Terminal()
     console.print(table)
-    console.print(
-        "wane COMMAND --help shows the options of a command, and wane --version shows the version.", highlight=False
-    )
+    console.say("wane COMMAND --help shows the options of a command, and wane --version shows the version.")
 
 
 def main() -> None:
     """Entry point of the `wane` command."""
     try:
-        call(sys.argv[1:])
+        with noted(), _flushed():
+            call(sys.argv[1:])
+    except BrokenPipeError:
+        # Whoever reads the output has seen enough, as `head` has. Python would complain once more when it ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise SystemExit(1) from None
     except KeyboardInterrupt:
         hint = "; go on with --resume, or with the same `wane reproduce`" if _can_resume() else ""
         print(f"\ninterrupted{hint}", file=sys.stderr)
@@ -87,9 +93,18 @@ def main() -> None:
         raise SystemExit(1) from None
 
 
-def _print_error(message: str) -> None:
-    """Prints an error message in one line. Characters that a terminal cannot show are replaced."""
-    print("wane:", "".join(letter if letter.isprintable() else "�" for letter in message), file=sys.stderr)
+@contextmanager
+def _flushed() -> Iterator[None]:
+    """Writes out what was printed when the block ends, however it ends."""
+    try:
+        yield
+    finally:
+        sys.stdout.flush()
+
+
+def _print_error(text: str) -> None:
+    """Prints an error message in one line, without what a terminal would obey, and without the middle of long text."""
+    print("wane:", message(text), file=sys.stderr)
 
 
 def _is_expected(error: Exception) -> bool:

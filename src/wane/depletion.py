@@ -50,7 +50,7 @@ import jax.numpy as jnp
 import numpy as np
 from scipy import special
 
-from wane.checks import check_range, is_traced
+from wane.checks import as_floats, check_range, is_traced
 from wane.sums import (
     average_of_geometric_series,
     complement,
@@ -62,15 +62,21 @@ from wane.sums import (
     power_series,
     return_power,
 )
+from wane.texts import shown
 from wane.types import AnyArray, ArrayLike, Numbers
 
 Memory = Any
 """A pytree whose leaves are arrays with one entry for each site: an array, or for instance a tuple of arrays."""
 
 
-def _per_site(value: ArrayLike) -> Numbers:
-    """Turn a list or tuple into an array and return anything else unchanged."""
-    return np.asarray(value, float) if isinstance(value, list | tuple) else value  # pyright: ignore[reportReturnType]
+def _per_site(value: ArrayLike) -> Any:
+    """Turn a list or tuple into an array, and an integer of more than 64 bits into a float. The rest stays as it is."""
+    try:
+        if isinstance(value, list | tuple):
+            return np.asarray(value, float)
+        return float(value) if isinstance(value, int) and not -(2**63) <= value < 2**63 else value
+    except OverflowError:  # The checks that follow know the name of the parameter, and refuse it.
+        return np.asarray(value, object)
 
 
 class Limits(NamedTuple):
@@ -250,7 +256,10 @@ class FirstVisits(Diminishing):
     n: Any = parameter(limits=Limits(0, np.inf, "n is a number of visits"))
 
     def __check_init__(self) -> None:
-        if not is_traced(self.n) and not np.all(np.isfinite(self.n) & (np.floor(self.n) == self.n)):
+        if is_traced(self.n):
+            return
+        n = as_floats("FirstVisits(n)", self.n)
+        if not np.all(np.isfinite(n) & (np.floor(n) == n)):
             raise ValueError(f"FirstVisits(n) must be a whole number of visits, got {self.n}")
 
     @property
@@ -386,7 +395,10 @@ def without_overflow(value: Numbers, other: Numbers) -> Any:
 
 
 def _as_tuple(values: ArrayLike) -> tuple[Any, ...]:
-    return tuple(values)  # pyright: ignore[reportArgumentType]
+    try:
+        return tuple(values)  # pyright: ignore[reportArgumentType]
+    except TypeError as error:
+        raise ValueError(f"Listed(values) needs a non-empty list of numbers, got {shown(values)}") from error
 
 
 class Listed(Diminishing):
@@ -397,8 +409,8 @@ class Listed(Diminishing):
 
     def __check_init__(self) -> None:
         if len(self.values) == 0 or any(np.ndim(value) for value in self.values):
-            raise ValueError(f"Listed(values) needs a non-empty list of numbers, got {self.values}")
-        finite = not is_traced(*self.values) and np.isfinite(np.asarray(self.values, float)).all()
+            raise ValueError(f"Listed(values) needs a non-empty list of numbers, got {shown(self.values)}")
+        finite = not is_traced(*self.values) and np.isfinite(as_floats("Listed(values)", self.values)).all()
         for n, value in enumerate(() if finite else self.values):
             check_range(f"Listed(values)[{n}]", value, -np.inf, np.inf, "every entry is a finite number")
         check_range("Listed(tail=…)", self.tail, -np.inf, np.inf, "tail is what each later visit pays")

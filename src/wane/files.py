@@ -11,7 +11,9 @@ import hashlib
 import json
 import os
 import secrets
+import stat
 from collections.abc import Callable, Mapping
+from io import BufferedReader
 from pathlib import Path
 from typing import Any
 
@@ -93,7 +95,8 @@ def write_json(path: Path, content: Any, *, sealed: bool = False) -> Path:
     """Writes JSON that a person can read. A sealed dictionary gets a checksum of itself, which `read_json` compares."""
     content = content | {SEAL: _seal(content)} if sealed else content
     text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
-    return write(path, lambda draft: draft.write_text(text, "utf-8"))
+    # Names of files may hold halves of characters. JSON writes these as Python does.
+    return write(path, lambda draft: draft.write_text(text, "utf-8", "backslashreplace"))
 
 
 def read_json(path: Path, kind: type = dict) -> Any:
@@ -102,34 +105,45 @@ def read_json(path: Path, kind: type = dict) -> Any:
     Raises DamagedFile if the file is missing, is not JSON of that kind, nests too deeply, or does not match its seal.
     """
     try:
-        if path.is_file() and path.stat().st_size > LARGEST_JSON:
-            raise ValueError(f"it has more than {LARGEST_JSON:,} bytes")
-        content = json.loads(read_bytes(path).decode())
+        content = json.loads(read_bytes(path, LARGEST_JSON).decode())
     except FileNotFoundError as error:
         raise DamagedFile(f"{path} is missing") from error
     except (OSError, ValueError, RecursionError) as error:
         raise DamagedFile(f"{path} cannot be read ({error})") from error
     if not isinstance(content, kind):
         raise DamagedFile(f"{path} holds a {type(content).__name__} where a {kind.__name__} belongs")
-    if _is_deep(content):
+    if is_deep(content):
         raise DamagedFile(f"{path} nests lists or dictionaries more than {DEEPEST} deep")
     if isinstance(content, dict) and SEAL in content and content[SEAL] != _seal(content):
         raise DamagedFile(f"{path} was changed after it was written: its checksum does not match its contents")
     return content
 
 
-def read_bytes(path: Path) -> bytes:
-    """Returns the bytes of an ordinary file. Raises OSError for any other: reading a pipe could last for ever."""
-    if path.exists() and not path.is_file():
-        raise OSError(f"{path} is not an ordinary file")
-    return path.read_bytes()
+def open_ordinary(path: Path) -> BufferedReader:
+    """Opens an ordinary file to read it. Raises OSError for any other: reading a pipe could last for ever."""
+    return open(path, "rb", opener=_open_ordinary)
+
+
+def _open_ordinary(name: str, flags: int) -> int:
+    # Without O_NONBLOCK, to open a pipe is to wait until somebody writes to it.
+    number = os.open(name, flags | os.O_NONBLOCK)
+    if not stat.S_ISREG(os.fstat(number).st_mode):
+        os.close(number)
+        raise OSError(f"{name} is not an ordinary file")
+    return number
+
+
+def read_bytes(path: Path, most: int | None = None) -> bytes:
+    """Returns the bytes of an ordinary file. Raises OSError for any other, and for one with more than `most` bytes."""
+    with open_ordinary(path) as file:
+        if most is not None and os.fstat(file.fileno()).st_size > most:
+            raise OSError(f"it has more than {most:,} bytes")
+        return file.read()
 
 
 def checksum(path: Path) -> str:
     """Returns the SHA-256 of an ordinary file's bytes, in hexadecimal. Raises OSError for any other."""
-    if path.exists() and not path.is_file():
-        raise OSError(f"{path} is not an ordinary file")
-    with open(path, "rb") as file:
+    with open_ordinary(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
@@ -138,7 +152,8 @@ def _seal(content: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
 
 
-def _is_deep(content: Any) -> bool:
+def is_deep(content: Any) -> bool:
+    """Returns whether the content of a JSON file nests lists or dictionaries more than `DEEPEST` deep."""
     # This goes level by level, because a recursive function would fail on exactly the files that it should find.
     level = [content]
     for _ in range(DEEPEST):

@@ -25,8 +25,9 @@ from jaxtyping import Bool, Float, Int
 from scipy import sparse
 from scipy.linalg import blas as _blas
 from scipy.sparse.csgraph import breadth_first_order
+from scipy.sparse.linalg import LinearOperator
 
-from wane.checks import is_traced, require
+from wane.checks import as_floats, is_traced, require
 from wane.limits import require_memory
 from wane.types import AnyArray, ArrayLike, Integer, Kernel, KernelLike, Scalar
 
@@ -45,23 +46,68 @@ class MDP:
     - an integer table (states, actions) of next states, for deterministic worlds;
     - a Gymnasium environment that publishes `P`, as the toy-text ones do. A state that an ending transition enters ends
       the episode: its row is zero.
+
+    If some actions are not available everywhere, `available` is a mask (states, actions). Policies must not take the
+    others, and the optimum does not. What a dense array holds for the other pairs is ignored.
     """
 
-    def __init__(self, transitions: Any) -> None:
+    def __init__(self, transitions: Any, available: ArrayLike | None = None) -> None:
         if hasattr(transitions, "unwrapped"):
             transitions = _from_gymnasium(transitions)
         if isinstance(transitions, np.ndarray | jax.Array) and transitions.ndim == 2:
             transitions = _from_table(np.asarray(transitions))
         if isinstance(transitions, np.ndarray | jax.Array):
+            if available is not None and np.shape(available) == transitions.shape[:2]:
+                transitions = (jnp if isinstance(transitions, jax.Array) else np).where(
+                    np.asarray(available)[:, :, None], transitions, 0.0
+                )
             self._dense, self._sparse = _check_dense(transitions), []
             self.n_states, self.n_actions = self._dense.shape[:2]
         else:
             self._dense, self._sparse = None, _check_sparse_actions(transitions)
             self.n_states, self.n_actions = _shape(self._sparse[0])[0], len(self._sparse)
+        self.available = None if available is None else _check_available(available, self.n_states, self.n_actions)
+        """Which actions can be taken (states, actions), or None if all can."""
+
+    @classmethod
+    def from_pairs(cls, states: ArrayLike, actions: ArrayLike, transitions: Any) -> "MDP":
+        """Return the MDP of a list of pairs: row i of `transitions` is p(·|states[i], actions[i]), dense or sparse.
+
+        Only the listed pairs are available. It is the form of QuantEcon's `DiscreteDP(R, Q, beta, s_indices,
+        a_indices)`.
+
+            >>> MDP.from_pairs([0, 0, 1], [0, 1, 1], np.array([[1.0, 0.0], [0.5, 0.5], [0.0, 1.0]])).available
+            array([[ True,  True],
+                   [False,  True]])
+        """
+        s, a = np.asarray(states), np.asarray(actions)
+        rows: Any = sparse.csr_array(transitions)
+        if s.ndim != 1 or s.shape != a.shape or {s.dtype.kind, a.dtype.kind} - set("iu") or rows.shape[:1] != s.shape:
+            raise ValueError(
+                f"give one state, one action and one row of transitions for each pair: states has shape {s.shape}, "
+                f"actions {a.shape}, transitions {rows.shape}, and states and actions are whole numbers"
+            )
+        n, n_actions = _shape(rows)[1], int(a.max(initial=-1)) + 1
+        outside = (s < 0) | (s >= n) | (a < 0)
+        if outside.any():
+            i = int(np.argmax(outside))
+            raise ValueError(f"pair {i} is state {s[i]}, action {a[i]}: states are 0 to {n - 1}, actions count from 0")
+        available = np.zeros((n, n_actions), bool)
+        available[s, a] = True
+        if available.sum() < len(s):
+            pairs, counts = np.unique(s * n_actions + a, return_counts=True)
+            twice = int(pairs[np.argmax(counts)])
+            raise ValueError(f"state {twice // n_actions}, action {twice % n_actions} is listed twice: list it once")
+        chosen = [
+            sparse.csr_array((np.ones(np.sum(a == k)), (s[a == k], np.flatnonzero(a == k))), (n, len(s)))
+            for k in range(n_actions)
+        ]
+        return cls([pick @ rows for pick in chosen], available)
 
     def __repr__(self) -> str:
         kind = "dense" if self._dense is not None else "sparse"
-        return f"MDP({self.n_states} states, {self.n_actions} actions, {kind})"
+        some = "" if self.available is None else f", {int(self.available.sum())} pairs available"
+        return f"MDP({self.n_states} states, {self.n_actions} actions, {kind}{some})"
 
     @cached_property
     def _stacked(self) -> Any:
@@ -71,6 +117,14 @@ class MDP:
         stacked = by_action[order.ravel()]
         stacked.sum_duplicates()
         return stacked
+
+    def dense(self) -> Float[AnyArray, "states actions states"]:
+        """Return p(s'|s, a) as one array. Raises a ValueError if it would take too much memory."""
+        if self._dense is not None:
+            return self._dense
+        sizes = (self.n_states, "states"), (self.n_actions, "actions"), (self.n_states, "states")
+        require_memory("the table of transitions", *sizes, cure="use the kernel of one action, mdp.action(a)")
+        return self._stacked.toarray().reshape(self.n_states, self.n_actions, self.n_states)
 
     def action(self, a: Integer) -> Kernel:
         """Return the kernel of always taking action `a`. Raises a ValueError if there is no such action."""
@@ -82,6 +136,7 @@ class MDP:
         """Return the kernel under a policy: an action for each state, or a probability for each state and action."""
         checked: Any = check_policy(policy, self.n_states, self.n_actions)
         states = np.arange(self.n_states)
+        self._require_available(checked)
         if self._dense is not None:
             if is_traced(checked) and checked.ndim == 1:
                 return jnp.asarray(self._dense).at[states, checked].get(mode="fill")  # NaN for an unknown action
@@ -101,6 +156,16 @@ class MDP:
             kernel.sort_indices()
         kernel.eliminate_zeros()
         return kernel
+
+    def _require_available(self, policy: Policy) -> None:
+        """Raise a ValueError if a policy takes an action where it is not available."""
+        if self.available is None or is_traced(policy):
+            return
+        taken = np.asarray(probabilities(policy, self.n_actions)) > 0
+        if (wrong := taken & ~self.available).any():
+            state, action = (int(i) for i in np.argwhere(wrong)[0])
+            able = ", ".join(map(str, np.flatnonzero(self.available[state])))
+            raise ValueError(f"the policy takes action {action} in state {state}, where only {able} can be taken")
 
     def backup(self, values: Float[AnyArray, " states *rest"]) -> Float[AnyArray, "states actions *rest"]:
         """Return E[values(s₁) | s, a] for each state and action."""
@@ -131,8 +196,35 @@ class MDP:
         return np.bincount(row, terms, minlength=rows.shape[0]).reshape(len(states), self.n_actions)
 
 
+def check_operator(kernel: KernelLike) -> Kernel:
+    """Return a kernel that can multiply vectors: what `check_kernel` returns, or a SciPy LinearOperator.
+
+    Of an operator only the sums of its rows can be checked. That its entries are not negative is taken on trust.
+    """
+    if not isinstance(kernel, LinearOperator):
+        return check_kernel(kernel)
+    _check_square(kernel.shape)
+    if np.dtype(kernel.dtype).kind not in "fiub":
+        raise TypeError(f"a kernel holds real numbers, but this one has dtype {kernel.dtype}")
+    sums = np.ravel(np.asarray(kernel @ np.ones(kernel.shape[1]), float))
+    wrong = ~((np.abs(sums - 1) <= ROW_TOLERANCE) | (sums == 0))
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise ValueError(f"kernel row {row} sums to {sums[row]:.6g}{_others(wrong)}: rows must sum to 1, or to 0")
+    return kernel
+
+
+def require_rows(kernel: Any, what: str) -> None:
+    """Raise a TypeError if a kernel cannot show its rows, which `what` needs."""
+    if isinstance(kernel, LinearOperator):
+        raise TypeError(
+            f"{what} looks at single rows of the kernel, and a {type(kernel).__name__} only multiplies vectors: pass "
+            "the matrix itself, dense or sparse"
+        )
+
+
 def check_kernel(kernel: KernelLike) -> Kernel:
-    """Return a kernel that is ready for use: a float64 array, a CSR array, or a JAX array.
+    """Return a kernel that is ready for use and can show its rows: a float64 array, a CSR array, or a JAX array.
 
     Raises a ValueError that names the shape or the first bad row, or a TypeError if the entries are not real numbers.
     """
@@ -154,11 +246,7 @@ def check_kernel(kernel: KernelLike) -> Kernel:
 
 def _as_array(kernel: Any) -> np.ndarray:
     """Return a dense kernel as an array. Raises a TypeError for what is none, a ValueError for rows that differ."""
-    if hasattr(kernel, "matvec"):
-        raise TypeError(
-            f"a {type(kernel).__name__} only multiplies vectors, so the rows of this kernel cannot be seen: pass the "
-            "matrix itself, dense or sparse, or make a dense one, operator @ np.eye(states)"
-        )
+    require_rows(kernel, "this function")
     if not isinstance(kernel, np.ndarray | list | tuple) and not hasattr(kernel, "__array__"):
         under = ": pass its mdp.under(policy)" if isinstance(getattr(kernel, "mdp", None), MDP) else ""
         raise TypeError(f"a kernel is a square array or a sparse matrix, got the type {type(kernel).__name__}{under}")
@@ -190,7 +278,7 @@ def check_discount(discount: Scalar) -> Any:
         return discount
     if is_traced(discount):
         return require(discount, lambda g: (g >= 0) & (g <= 1), "discount must lie in [0, 1]: it is the γ of Σ γᵗ rₜ")
-    if np.ndim(discount) != 0 or not 0 <= float(discount) <= 1:
+    if np.ndim(discount) != 0 or not 0 <= as_floats("discount", discount) <= 1:
         raise ValueError(f"discount must be one number in [0, 1], got {discount}: it is the γ of Σ γᵗ rₜ")
     return discount if isinstance(discount, jax.Array) else float(discount)
 
@@ -343,6 +431,19 @@ def _row_sums(matrix: Any) -> Float[np.ndarray, " rows"]:
     if matrix.dtype == np.float64 and matrix.flags.c_contiguous:
         return blas.dgemv(1.0, matrix.T, ones, trans=1)  # This is faster than a sum over an axis.
     return matrix.sum(axis=1, dtype=np.float64)
+
+
+def _check_available(available: ArrayLike, n_states: int, n_actions: int) -> Bool[np.ndarray, "states actions"]:
+    mask = np.array(available)
+    if mask.shape != (n_states, n_actions) or mask.dtype != bool:
+        raise ValueError(
+            f"available is a mask of booleans (states, actions), here ({n_states}, {n_actions}), got {mask.dtype} of "
+            f"shape {mask.shape}"
+        )
+    if not mask.any(1).all():
+        state = int(np.argmin(mask.any(1)))
+        raise ValueError(f"no action is available in state {state}: where an episode ends, make one whose row is zero")
+    return mask
 
 
 def _others(wrong: Bool[np.ndarray, " rows"]) -> str:

@@ -3,6 +3,8 @@
 import difflib
 from collections.abc import Iterable
 
+from wane.texts import LONGEST_VALUE, shown
+
 
 class UnknownName(ValueError):
     """Raised for an unknown name. The message proposes the nearest known name."""
@@ -17,7 +19,7 @@ def unknown(kind: str, name: object, known: Iterable[str], more: str = "") -> Un
     known = [str(each) for each in known]
     near = nearest(str(name), known)
     begin = f"did you mean {near!r}? There are" if near else "there are"
-    return UnknownName(f"unknown {kind} {name!r}: {begin} {', '.join(known)}{more}")
+    return UnknownName(f"unknown {kind} {shown(name)}: {begin} {', '.join(known)}{more}")
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
@@ -28,6 +30,8 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     >>> nearest("Q_lamda", ["toy", "q-lambda"]), nearest("walk", ["toy", "q-lambda"])
     ('q-lambda', None)
     """
+    if len(name) > LONGEST_VALUE:  # Comparing long texts takes long, and no known name is as long.
+        return None
     folded = {each.lower().replace("_", "-"): each for each in known}
     found = difflib.get_close_matches(name.lower().replace("_", "-"), folded, 1, 0.7)
     return folded[found[0]] if found else None

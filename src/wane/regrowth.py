@@ -13,6 +13,7 @@ from jaxtyping import Float, Int
 from wane.checks import check_range
 from wane.depletion import LAMBDA, Depletion, Limits, Memory, one_more, parameter, without_overflow
 from wane.sums import fraction_to_power
+from wane.texts import shown
 from wane.types import AnyArray, Numbers
 
 DROP = Limits(0, 1, "drop is the paper's λ_d")
@@ -124,4 +125,4 @@ class TotalTime(Depletion):
 
 def _check_form(form: str) -> None:
     if form not in ("reward", "representation"):
-        raise ValueError(f'form is "reward" (as the paper writes the reward) or "representation", got {form!r}')
+        raise ValueError(f'form is "reward" (as the paper writes the reward) or "representation", got {shown(form)}')

@@ -30,6 +30,7 @@ from types import UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from wane.names import nearest
+from wane.texts import LONGEST_VALUE, cut
 
 
 class SettingError(ValueError):
@@ -50,9 +51,9 @@ class SettingError(ValueError):
         >>> SettingError("agent.step_size", 7.0, "a number between 0 and 1 is needed").as_option
         '--agent.step-size 7: a number between 0 and 1 is needed'
         """
-        words = [f"--{self.name.replace('_', '-')}"]
-        words += [_shown(each) for each in self.value] if isinstance(self.value, tuple | list) else [_shown(self.value)]
-        return f"{' '.join(words)}: {self.needed}"
+        many = isinstance(self.value, tuple | list)
+        value = cut(" ".join(map(_shown, self.value)), 4 * LONGEST_VALUE) if many else _shown(self.value)
+        return f"--{self.name.replace('_', '-')} {value}".rstrip() + f": {self.needed}"
 
 
 @dataclass(frozen=True)
@@ -97,10 +98,6 @@ class Range:
         if self.above or self.below:
             return f"{what} {low} and {high} is needed"
         return f"{what} between {self.low:,} and {self.high:,} is needed"
-
-
-LONGEST = 60
-"""The most characters of a value that an error message shows."""
 
 
 class _Distinct:
@@ -294,7 +291,6 @@ def _either(words: list[Any]) -> str:
 def _shown(value: Any) -> str:
     """Returns a value as a person would write it, 7 for 7.0, cut if it is long."""
     if isinstance(value, tuple | list):
-        return f"({', '.join(map(_shown, value))})"
+        return cut(f"({', '.join(map(_shown, value))})", 4 * LONGEST_VALUE)
     whole = isinstance(value, float) and value.is_integer() and abs(value) < 1e15
-    text = str(int(value) if whole else value)
-    return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
+    return cut(str(int(value) if whole else value))

@@ -50,11 +50,12 @@ def before_every_write(listener: Callable[[], None]) -> Iterator[None]:
 
 
 def read_tree(folder: Path) -> Tree:
-    """All that is in a folder, but for the lock."""
+    """All that is in a folder, but for the lock. Pipes and sockets have no bytes."""
     found: Tree = {}
     for path in sorted(folder.rglob("*")):
         if path.name != ".lock":
-            found[path.relative_to(folder).as_posix()] = None if path.is_dir() else path.read_bytes()
+            content = path.read_bytes() if path.is_file() else b""
+            found[path.relative_to(folder).as_posix()] = None if path.is_dir() else content
     return found
 
 

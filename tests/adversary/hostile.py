@@ -79,7 +79,7 @@ def honest() -> dict[str, cuts.Tree]:
             trees[name] = cuts.read_tree(folder)
     for name in ("Reacher-v5", "wane/PointMass-v0"):
         describe.from_description(describe.describe(Task(name))).batch([0])
-    with spoiled() as (run, _):
+    with spoiled(np.random.default_rng(0)) as (run, _):
         read(run)
     return trees
 
@@ -149,7 +149,7 @@ def world_case(rng: np.random.Generator) -> None:
 
 def run_case(rng: np.random.Generator) -> None:
     """The record of a run is shown, or it is told what is wrong."""
-    with spoiled() as (run, folder):
+    with spoiled(rng) as (run, folder):
         record = json.loads((folder / "run.json").read_text())
         write_json(folder / "run.json", twisted(rng, record), sealed=True)
         with nothing_new():

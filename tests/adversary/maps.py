@@ -1,14 +1,37 @@
 """Random maps with random settings: a refusal in words, or a world that does what its drawing says."""
 
+import base64
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+
 import jax
 import numpy as np
+import pytest
 
 import wane
 from adversary.frame import Fuzzer, assert_in_words, one_of
 from wane.worlds import World
+from wane.worlds.describe import describe
 from wane.worlds.gym import Environment
 
 JUNK = ("\0", "\t", " ", "\r", "é", "λ", "💥", "-", "?", "\x1b", "\ud800", "١", "\u2028")
+NUMBERS = (
+    *(True, None, 0, -1, 0.5, 3, 2**31, 2**63, -(2**63), 10**30, 10**400, -(10**400), 1e308, 1e-320, -0.0),
+    *(float("nan"), float("inf"), float("-inf"), "", "0.5", "a" * 5000, {}),
+)
+"""Values in the place of a number of a description, or of an entry of a list of numbers."""
+DEPLETIONS = (
+    *({"kind": "Geometric", "lam": 0.5}, {"kind": "Geometric", "lam": [0.5]}, {"kind": "FirstVisits", "n": 2}),
+    *(
+        {"kind": "Hyperbolic", "k": 1.0},
+        {"kind": "PowerLaw", "p": 1.0},
+        {"kind": "Listed", "values": [1, 0.5], "tail": 0},
+    ),
+    *({"kind": "TimeElapsed", "lam": 0.5, "rate": 1.0}, {"kind": "EligibilityTrace", "drop": 0.5, "regrow": 0.9}),
+    {"kind": "TotalTime", "drop": 0.5, "regrow": 0.9, "form": "representation"},
+)
 STEPS = ((-1, 0), (0, 1), (1, 0), (0, -1), (0, 0))
 
 
@@ -182,4 +205,46 @@ def gym_case(rng: np.random.Generator) -> None:
     env.close()
 
 
-FUZZERS = (Fuzzer("maps", map_case, 600), Fuzzer("steps", step_case, 5), Fuzzer("gym", gym_case, 60))
+def strange_value(rng: np.random.Generator) -> Any:
+    """A value that a number or a list of a description should not have: alone, in a list, or deep in lists."""
+    value = one_of(rng, *NUMBERS)
+    for _ in range(one_of(rng, 0, 0, 0, 0, 1, 1, 2, 45, 400)):
+        value = [value]
+    return one_of(
+        rng, value, value, value, value, [], value * 2 if isinstance(value, list) else [value, 1], [[1, 2], value]
+    )
+
+
+def json_case(rng: np.random.Generator) -> None:
+    """A description with a strange value is refused in a sentence, or makes a page that starts."""
+    world = describe(good_world(rng)) | {"depletion": dict(one_of(rng, *DEPLETIONS)), "timing": "arrival"}
+    view = {"seed": 1, "agents": [{"kind": "paths", "belief": 0.5}]}
+    place = one_of(rng, world, world["depletion"], world["depletion"], world["rewards"], world["start"], view)
+    key = one_of(rng, *place) if isinstance(place, dict) else int(rng.integers(len(place)))
+    place[key] = strange_value(rng)
+    if place is not view:
+        _assert_page_or_words(lambda: wane.explore(World.from_json(json.dumps(world))))
+    link = base64.urlsafe_b64encode(json.dumps({"world": world, "view": view}).encode()).decode()
+    _assert_page_or_words(lambda: wane.explore(f"#{link}"))
+
+
+def _assert_page_or_words(make_page: Callable[[], wane.explorer.Explorer]) -> None:
+    """Asserts that a page's data are JSON for a browser too, or that the page was refused in a few words."""
+    try:
+        page = make_page()
+    except ValueError as error:
+        assert_in_words(error)
+        if len(str(error)) > 1000:
+            raise
+        return
+    data = re.search(r'id="data">(.*?)</script>', page.html)
+    assert data is not None
+    json.loads(data[1], parse_constant=lambda name: pytest.fail(f"{name} is no JSON: the page would not start"))
+
+
+FUZZERS = (
+    Fuzzer("maps", map_case, 600),
+    Fuzzer("steps", step_case, 5),
+    Fuzzer("gym", gym_case, 60),
+    Fuzzer("worlds-as-json", json_case, 200),
+)

@@ -1,22 +1,26 @@
-"""100 kills over all experiments, 100 identical results: `make fuzz` only, because every kill needs a new process."""
+"""More than 100 kills over all experiments, all with the same results: `make fuzz` only, for each needs a process."""
 
 import zlib
 
 import numpy as np
 import pytest
 
-from adversary.kills import kill
+from adversary.kills import DIVIDED, kill
+from adversary.toys import MORE
 from wane.experiments import NAMES
 
-EACH = 5
-"""Kills of every experiment: there are 20 experiments."""
+EACH = 3
+"""Kills of every experiment."""
+MANY = 10
+"""Kills of those with several checkpoints of networks or replay memories, and of those that two processes compute."""
+CASES = [*((name, 1, MANY if name in MORE else EACH) for name in NAMES), *((name, 2, MANY) for name in DIVIDED)]
 
 
 def test_there_are_a_hundred_kills():
-    assert len(NAMES) * EACH >= 100
+    assert sum(kills for _, _, kills in CASES) >= 100
 
 
 @pytest.mark.fuzz
-@pytest.mark.parametrize("name", NAMES)
-def test_killed_runs_end_like_others(name):
-    assert kill(name, EACH, np.random.default_rng(zlib.crc32(name.encode()))) == EACH
+@pytest.mark.parametrize(("name", "processes", "kills"), CASES)
+def test_killed_runs_end_like_others(name, processes, kills):
+    assert kill(name, kills, np.random.default_rng(zlib.crc32(name.encode())), processes) == kills

@@ -2,12 +2,14 @@
 
 import json
 import os
+import subprocess
 
 import pytest
 
 from adversary import cuts
 from adversary.folders import SCRIPT, make_run, whole
 from wane.files import write_json
+from wane.texts import plain
 
 COMMANDS = (
     ("list", "--out", "{out}"),
@@ -73,3 +75,35 @@ def test_markup_in_a_record_is_text(tmp_path, command, change):
     assert (status, err) == (0, "")
     assert "\x1b[2J" not in out
     assert SCRIPT not in (run.out / "report.html").read_text("utf-8")
+
+
+def words_of(line: str) -> list[str]:
+    """The words that a shell finds in a line."""
+    done = subprocess.run(["bash", "-c", f"printf '%s\\0' {line}"], capture_output=True, check=True)
+    return [os.fsdecode(word) for word in done.stdout.split(b"\0")[:-1]]
+
+
+@pytest.mark.parametrize("name", ["two words", "it's; $(touch x)", "\x1b[2Jo\nut\\", "\u202etuo", "\udcff"])
+def test_commands_can_be_copied_and_nothing_is_obeyed_whatever_folders_and_titles_are(tmp_path, command, name):
+    run = make_run(tmp_path / name)
+    cuts.write_tree(run.folder.path, whole()[0])
+    record = json.loads((run.folder.path / "run.json").read_text())
+    change = {"texts": record["texts"] | {"title": f"title \u202e{SCRIPT}\x1b[2J", "summary": "\u2067\x07"}}
+    write_json(run.folder.path / "run.json", record | change, sealed=True)
+    interrupted = run.folder.path.with_name("runs.sample+label=a_b")
+    note = {"experiment": "runs.sample", "changed": {"label": f"{name}é"}, "parts": ["seeds-0-1"]}
+    write_json(interrupted / "checkpoint" / "started.json", note)
+    folder = str(run.folder.path)
+    _, said, _ = command("evaluate", folder)
+    assert [words_of(line)[-1] for line in said.splitlines()] == [f"{folder}/agents/walker-{seed}" for seed in (0, 1)]
+    _, listed, _ = command("list", "--out", run.out)
+    (line,) = [line for line in listed.splitlines() if "--resume" in line]
+    assert words_of(line)[2:] == [
+        *("runs.sample", "--scale", "quick", "--label", f"{name}é", "--out", str(run.out), "--resume"),
+    ]
+    _, shown, _ = command("show", folder, "--verbose")
+    _, reported, _ = command("report", "--out", run.out)
+    _, _, refused = command("show", f"{name}\x1b")
+    page = (run.out / "report.html").read_text("utf-8")
+    for text in (said, listed, shown, reported, refused, page):
+        assert plain(text, keep="\n") == text

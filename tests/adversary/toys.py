@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from unittest import mock
 
@@ -18,8 +19,10 @@ from experiments.test_settings_tabular import SMALL
 from experiments.test_settings_tabular import TOY as TABULAR
 from wane.experiments import LEARNED, NAMES, find
 from wane.experiments.contract import Experiment, Settings
-from wane.runs import Run
+from wane.runs import Run, SavingLoop
 
+MORE = ("a2c", "sac")
+"""Networks that learn for more epochs than their other tests need, so that there are several checkpoints."""
 FEW = dataclasses.replace(SMALL, episodes=6)
 """Fewer chunks of learning: six, so that there are checkpoints before, among and after them."""
 
@@ -29,16 +32,19 @@ def settings(name: str) -> Settings:
     if name == "sac-flops":
         return FLOPS
     if name in LEARNED:
-        return toy(name)
+        small = toy(name)
+        return dataclasses.replace(small, agent=dataclasses.replace(small.agent, epochs=5)) if name in MORE else small
     chosen = RATS if name == "rats" else EXACT[name] if name in EXACT else TABULAR[name]
     if name in ("q-lambda", "replenishing-q"):  # With λ = 0 the optimum is found at once.
         return dataclasses.replace(chosen, agent=FEW, lam=0.0, lambdas=(0.0, 1.0))
-    return dataclasses.replace(chosen, agent=FEW, planned=2, learned=2) if name == "regret" else chosen
+    return chosen
 
 
-def run(name: str, out: Path) -> Run:
-    """The toy run of an experiment."""
-    return Run(name, settings(name), "quick", out)
+def run(name: str, out: Path, processes: int = 1) -> Run:
+    """The toy run of an experiment, with a seed for each process at least."""
+    chosen = settings(name)
+    fewer = processes > 1 and getattr(chosen, "seeds", processes) < processes
+    return Run(name, dataclasses.replace(chosen, seeds=processes) if fewer else chosen, "quick", out)
 
 
 def plain(name: str) -> Experiment:
@@ -50,11 +56,13 @@ def plain(name: str) -> Experiment:
 
 @contextmanager
 def plain_pictures() -> Iterator[None]:
-    """Lets runs draw nothing while it is open, and lets XLA compile quickly."""
+    """Lets runs draw nothing while it is open, save replay memories too, and lets XLA compile quickly."""
     before = jax.config.read("jax_disable_most_optimizations")
     jax.config.update("jax_disable_most_optimizations", True)
     try:
-        with mock.patch("wane.runs.run.find", plain), mock.patch("wane.runs.launchers.find", plain):
+        # A replay memory is saved every few minutes only, which no toy takes.
+        loop = mock.patch("wane.runs.launchers.SavingLoop", partial(SavingLoop, host_seconds=0))
+        with mock.patch("wane.runs.run.find", plain), mock.patch("wane.runs.launchers.find", plain), loop:
             yield
     finally:
         jax.config.update("jax_disable_most_optimizations", before)

@@ -105,8 +105,7 @@ def agent_case(rng: np.random.Generator) -> None:
         crafted = rng.random() < 0.6
         if crafted:
             content = mutated(rng, json.loads(tree["config.json"] or b""))
-            with contextlib.suppress(ValueError):  # Halves of characters, which no file can hold.
-                write_json(folder / "config.json", content, sealed=isinstance(content, dict))
+            write_json(folder / "config.json", content, sealed=isinstance(content, dict))
         else:
             name = one_of(rng, *tree)
             content = bytearray(tree[name] or b"")
@@ -132,7 +131,7 @@ def description_case(rng: np.random.Generator) -> None:
         assert np.array_equal(getattr(again.depletion, field.name), getattr(world.depletion, field.name))
     try:
         other = describe.from_description(mutated(rng, described))
-    except (ValueError, TypeError, OverflowError) as error:
+    except ValueError as error:
         return assert_in_words(error)
     assert other.n_states > 0
 

@@ -153,14 +153,21 @@ def test_another_world(tmp_path):
     slippery = dataclasses.replace(ROOMS, slip=0.5, horizon=30)
     assert agent.play(KEY, slippery)[1].cells.shape == (31,)
     assert evaluate(agent, slippery, episodes=2).lengths.tolist() == [30, 30]
+    fewer = dataclasses.replace(ROOMS, sites="01", rewards=[1.0, 1.0])
+    assert evaluate(trained("q_learning"), fewer, episodes=1).lengths == 12, "it learned nothing for each site"
 
 
 @pytest.mark.parametrize(
     ("name", "other", "message"),
     [
-        ("q_lambda", make("four-rooms"), "20 states, 5 actions and 3 sites, .* 68 states, 5 actions and 3 sites"),
-        ("planner", make("toy"), "20 states, 5 actions and 3 sites, .* 3 states, 5 actions and 2 sites"),
-        ("q_learning", dataclasses.replace(ROOMS, n_actions=4, policies=()), "5 actions .* 4 actions"),
+        ("q_lambda", make("four-rooms"), "20 states, 5 actions, 3 sites, .* 68 states, 5 actions, 3 sites"),
+        ("planner", make("toy"), "20 states, 5 actions, 3 sites, .* 3 states, 5 actions, 2 sites"),
+        ("td", dataclasses.replace(ROOMS, sites="01", rewards=[1.0, 1.0]), "5 actions, 3 sites, .* 5 actions, 2 sites"),
+        (
+            "q_learning",
+            dataclasses.replace(ROOMS, n_actions=4, policies=()),
+            "states, 5 actions, .* states, 4 actions",
+        ),
         ("a2c", dataclasses.replace(ROOMS, observation="cell"), r"observations of shape \[20\], .* of shape \[2\]"),
         ("q_lambda", Task("Pendulum-v1"), "a world with 20 states.* a task with observations of 3 numbers"),
         ("sac", ROOMS, "observations of 3 numbers and actions of 1, .* a world with 20 states"),

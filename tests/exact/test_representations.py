@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
+from scipy.sparse.linalg import LinearOperator
 
 import wane
 from chains import CHAINS, discounts, kernels, monte_carlo
@@ -310,3 +311,56 @@ def test_visits_below_zero_and_actions_that_do_not_exist():
     for action in (-1, 2):
         with pytest.raises(ValueError, match=f"there is no action {action}: actions are numbered 0 to 1"):
             mdp.action(action)
+
+
+WALK = np.random.default_rng(5).dirichlet(np.ones(30), 30)
+OPERATOR = LinearOperator(WALK.shape, lambda x: WALK @ x, dtype=float)
+
+
+@pytest.mark.parametrize(
+    "depletion", [wane.Geometric(0.5), wane.Geometric(1.0), wane.FirstVisits(3), wane.Hyperbolic(1.0)], ids=repr
+)
+def test_a_kernel_that_only_multiplies(depletion):
+    sites = [3, 0, 17]
+    found, exact = (wane.representation(kernel, depletion, discount=0.95, sites=sites) for kernel in (OPERATOR, WALK))
+    np.testing.assert_allclose(found.matrix, exact.matrix, rtol=1e-9)
+    assert found.residual < 1e-10
+    assert "matrix-free" in found.method
+    rewards = np.arange(30.0)
+    for horizon in (None, 7):
+        values, expected = (
+            wane.evaluate(kernel, rewards, depletion, discount=0.95, horizon=horizon) for kernel in (OPERATOR, WALK)
+        )
+        np.testing.assert_allclose(values, expected, rtol=1e-9)
+
+
+def test_a_million_states_without_a_matrix():
+    """A walk on a torus of 1000 × 1000 cells, given as shifts. By symmetry Φ depends on the distance only."""
+    side = 1000
+
+    def step(x):
+        grid = x.reshape(side, side)
+        return (sum(np.roll(grid, shift, axis) for axis in (0, 1) for shift in (-1, 1)) / 4).ravel()
+
+    torus = LinearOperator((side**2, side**2), step, dtype=float)
+    phi = wane.representation(torus, wane.Geometric(0.5), discount=0.9, sites=[0]).matrix.reshape(side, side)
+    assert phi[0, 0] == phi.max()
+    np.testing.assert_allclose([phi[0, 7], phi[7, 0], phi[0, -7]], phi[-7, 0], rtol=1e-9)
+    np.testing.assert_allclose(phi[0, 0], 1 + 0.9 * 0.5 * phi[0, 1], rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (dict(discount=1.0), "discount 1 looks at single rows"),
+        (dict(depletion=wane.TotalTime(0.5, 0.9)), "under TotalTime looks at single"),
+        (dict(method="dense"), "the method 'dense' looks at"),
+        (dict(kernel=2 * OPERATOR), "kernel row 0 sums to 2 .and 29 more"),
+    ],
+)
+def test_what_an_operator_cannot_do(arguments, message):
+    given = dict(kernel=OPERATOR, depletion=wane.Geometric(0.5), discount=0.9) | arguments
+    with pytest.raises((TypeError, ValueError), match=message):
+        wane.representation(**given)
+    with pytest.raises(TypeError, match="only multiplies vectors"):
+        wane.patch_representation(OPERATOR, [[0]], wane.Geometric(0.5), discount=0.9)

@@ -29,28 +29,19 @@ EXPECTED = {
     "diminishing": Expected(1, {"rewards": ["lam", "earlier_visits", "reward"]}),
     "representations": Expected(15, {"representations": ["policy", "lam", "state", "site", "phi"]}),
     "dp-convergence": Expected(2, {"bellman_errors": ["slip", "policy", "lam", "sweep", "error"]}),
-    "replenishing": Expected(
-        3,
-        {
-            "rewards": ["scheme", "form", "step", "reward", "printed"],
-            "values": ["scheme", "form", "state", "value", "path_sum", "longer_paths"],
-        },
-    ),
+    "replenishing": Expected(3, {"rewards": ["scheme", "form", "step", "reward"]}),
     "n-occupancy": Expected(
         5, {"first_visits": ["n", "state", "site", "phi"], "limits": ["kind", "state", "site", "phi"]}
     ),
     "lambda-vs-gamma": Expected(
         3,
         {
-            "runs": ["slip", "policy", "discount", "lam", *SWEEPS, "late_factor", "first_visit", "all_visits"],
+            "runs": ["slip", "policy", "discount", "lam", *SWEEPS],
             "errors": ["slip", "discount", "lam", "sweep", "error"],
         },
-        frozenset({"higher-discount-fine", "higher-discount-rate"}),
+        frozenset({"higher-discount-fine"}),
     ),
     "errata": Expected(1, {"errata": ["name", *counterexamples.Counterexample._fields]}),
-    "any-depletion": Expected(
-        12, {"curves": ["curve", "earlier_visits", "reward"], "values": ["curve", "state", "value", "step_by_step"]}
-    ),
 }
 
 
@@ -109,10 +100,9 @@ def test_tables_and_figure(name, tables, tmp_path):
 
 SPOILED = {
     "diminishing": ("rewards", "reward", "falls-by-lambda"),
-    "representations": ("representations", "phi", "zero-is-first-occupancy"),
-    "replenishing": ("rewards", "reward", "as-printed"),
+    "representations": ("representations", "phi", "between"),
+    "replenishing": ("rewards", "step", "drops-and-recovers"),
     "n-occupancy": ("first_visits", "phi", "recursion"),
-    "any-depletion": ("values", "value", "agrees-with-brute-force"),
     "errata": ("errata", "corrected_violation", "mismatch"),
     "dp-convergence": ("bellman_errors", "lam", "fewer-sweeps"),
     "lambda-vs-gamma": ("runs", "lam", "lower-is-faster"),
@@ -127,8 +117,8 @@ def spoiled(name, computed):
     match column:
         case "corrected_violation":
             rows[column] = 1.0
-        case "lam":
-            rows[column] = 1 - rows[column]
+        case "lam" | "step":
+            rows[column] = rows[column].max() - rows[column]
         case _:
             rows[column] += 1e-3 * (np.arange(len(rows)) % 3)
     return computed | {table: rows}, claim
@@ -194,22 +184,6 @@ def test_errors_are_those_of_iteration():
         assert error[steps - 1, i] == pytest.approx(np.abs(run.matrix - exact[i]).max(), rel=1e-8)
 
 
-@pytest.mark.slow
-def test_rate_is_a_spectral_radius(tables):
-    """γ times the largest spectral radius of D P over the columns: with slip, that is about γ for every λ."""
-    world = four_rooms(slip=0.2)
-    kernel = world.mdp.under(world.policies[0]).toarray()
-    rows = tables["lambda-vs-gamma"]["runs"].query("slip == 0.2 and policy == 0")
-    for lam in (0.0, 0.5):
-        scaled = np.repeat(kernel[None], len(kernel), axis=0)
-        scaled[np.arange(len(kernel)), np.arange(len(kernel))] *= lam
-        radius = np.abs(np.linalg.eigvals(scaled)).max()
-        assert 0.999 < radius <= 1 + 1e-12
-        for discount in (0.97, 0.99):
-            factor = rows.query("lam == @lam and discount == @discount")["late_factor"].item()
-            assert 0.99 * discount < factor <= discount * radius + 1e-9
-
-
 @pytest.mark.parametrize(
     ("scheme", "form", "values"),
     [
@@ -223,17 +197,6 @@ def test_rate_is_a_spectral_radius(tables):
 def test_replenishing_by_hand(scheme, form, values, tables):
     rows = tables["replenishing"]["rewards"].query("scheme == @scheme and form == @form")
     np.testing.assert_allclose(rows["reward"].to_numpy()[: len(values)], values, rtol=1e-12)
-
-
-def test_geometric_values_are_those_of_iteration(tables):
-    world = four_rooms(slip=0.2)
-    kernel = world.mdp.under(world.policies[1])
-    phi = wane.iterate(kernel, 0.5, discount=0.97, sites=world.sites, tolerance=1e-10).matrix
-    values = tables["any-depletion"]["values"]
-    rows = values.query("curve == 'geometric'")
-    np.testing.assert_allclose(rows["value"], phi @ world.rewards, atol=1e-6)
-    means = values.groupby("curve", sort=False)["value"].mean()
-    np.testing.assert_allclose(means, [15.15, 22.48, 26.38, 12.19, 29.57], atol=5e-3)
 
 
 def test_every_erratum_is_a_claim(tables):

@@ -17,12 +17,12 @@ from wane.experiments.networks.composing_pixels import COMPARING, FOLLOWING, SMO
 from wane.runs import SavingLoop
 
 TABLES = {
-    "grid-features": {"sweeps", "exact", "learning", "limits"},
-    "gpi-pixels": {"optimum", "exact", "data", "starts", "fits", "span", "states", "shown"},
+    "grid-features": {"exact", "learning", "limits"},
+    "gpi-pixels": {"optimum", "exact", "starts", "fits", "states", "shown"},
     "lambda-features-curves": {"base", "fits", "limits"},
 }
 KEPT = {
-    "grid-features": [f"{kind}lam-{lam}" for kind in ("", "one-hot-", "laplacian-") for lam in ("0.5", "1")],
+    "grid-features": [f"{kind}-lam-{lam}" for kind in ("one-hot", "laplacian") for lam in ("0.5", "1")],
     "gpi-pixels": [f"{target}-lam-{lam}" for target in ("product", "vector") for lam in ("0.5", "1")],
     "lambda-features-curves": [],
 }

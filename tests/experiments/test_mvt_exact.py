@@ -10,22 +10,24 @@ from wane.agents.planner import plan
 from wane.depletion import Geometric
 from wane.experiments.common.soft_policies import soft_q_values
 from wane.experiments.networks import mvt, mvt_tables
-from wane.experiments.networks.mvt_exact import FIELD_REWARDS, choices, field, follow_plan, play_exact
+from wane.experiments.networks.mvt_exact import choices, follow_plan, play_exact
 from wane.worlds.catalog import patches
+from wane.worlds.grid import Map
+from wane.worlds.world import World
 
 
 @pytest.fixture(scope="module")
 def swept():
     """Settings and exact tables for two λ. The distances are the paper's."""
     settings = mvt_tables.MVT()
-    return settings, mvt_tables.join_parts([mvt_tables.in_corridors(settings, lam, 0.99) for lam in (0.1, 0.5)])
+    return settings, {"exact_stays": pd.concat([mvt_tables.in_corridors(settings, lam, 0.99) for lam in (0.1, 0.5)])}
 
 
 def test_q_is_that_of_the_softmax_policy_of_itself():
     world, lam, tau = patches(2, depletion=Geometric(0.5)), 0.5, 3.0
     rewards = np.random.default_rng(0).random(world.n_states)
     transitions = np.stack([world.mdp.action(a).toarray() for a in range(world.n_actions)])
-    q = soft_q_values(transitions, rewards, lam, 0.9, tau)
+    q = soft_q_values(world, rewards, lam, 0.9, tau)
     kernel = np.einsum("sa,ast->st", softmax(q / tau, axis=1), transitions)
     phi = wane.lambda_representation(kernel, lam, discount=0.9)
     np.testing.assert_allclose(q, phi.q_values(world.mdp, rewards), rtol=1e-9)
@@ -49,21 +51,25 @@ def test_the_plan_is_followed():
     assert play_exact(world, 200.0).rewards.sum() <= 3 / 0.7
 
 
+def field(rewards, **settings):
+    """A room in which three patches lie at unequal distances, so that agents must choose where to go."""
+    letters = np.array([list(row) for row in ("##########", "#S.......#", "#a.b....c#", "##########")])
+    return World(Map.from_letters(letters), sites="abc", rewards=rewards, start="S", timing="departure", **settings)
+
+
 def test_choices_are_rated_by_hand():
     """From b with 3 steps remaining, a (2 steps away) can still be reached and c (5 steps away) cannot."""
-    world = field(FIELD_REWARDS[0], depletion=Geometric(0.5), horizon=4, discount=0.9, timing="departure")
+    world = field((1.0, 2.0, 4.0), depletion=Geometric(0.5), horizon=4, discount=0.9)
     b, on_the_way_to_a, a = 10, 9, 8
     assert [int(cell) for cell in world.sites] == [a, b, 15]
     rated = choices(world, plan(world), np.array([b, on_the_way_to_a, a, a, a]))
-    assert rated.to_dict("records") == [
-        {"time": 0, "site": 1, "went": 0, "right": True, "nearest": 1.0, "fullest": 0.0, "random": 0.5}
-    ]
+    assert rated.to_dict("records") == [{"time": 0, "site": 1, "went": 0, "right": True}]
     wrong = choices(world, plan(world), np.array([b, 11, 12, 13, 15]))
     assert wrong["right"].tolist() == [False]
 
 
 def test_optimum_always_goes_to_the_best_patch():
-    world = field(FIELD_REWARDS[2], depletion=Geometric(0.3), horizon=30, discount=0.99, timing="departure")
+    world = field((2.0, 1.0, 4.0), depletion=Geometric(0.3), horizon=30, discount=0.99)
     best = plan(world)
     rated = choices(world, best, follow_plan(world, best).cells)
     assert len(rated) >= 3
@@ -92,5 +98,4 @@ def test_verdict_over_lambda(swept):
 
 def test_without_discounts_below_one_there_is_nothing_exact():
     settings = mvt_tables.MVT(discounts=(1.0,))
-    tables = mvt_tables.exact_tables(settings)
-    assert all(table.empty for table in tables.values())
+    assert mvt_tables.exact_stays(settings).empty

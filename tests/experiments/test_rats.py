@@ -29,7 +29,6 @@ def test_claims(tables):
         "overstay": "holds",
         "belief-explains": "fails",
         "believed-slower": "holds",
-        "belief-adds": "not tested",
         "present-bias": "not tested",
     }
     assert found["belief-explains"]["estimate"] < -100, "log-likelihood for each rat"

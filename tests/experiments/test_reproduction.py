@@ -17,15 +17,14 @@ from wane.runs import Run, run_all
 
 TABULAR = [name for name in WITHOUT_NETWORKS if name != "rats"]
 """The fits to the rats take a minute, and have a test of their own."""
-LATER = ["regret", "lambda-operator"]
-"""Two slow experiments beyond the paper, which are left to `make fuzz`."""
+LATER = ["lambda-operator"]
+"""A slow experiment beyond the paper, which is left to `make fuzz`."""
 NOW = [name for name in TABULAR if name not in LATER]
 FAILS = {
     ("gpi-tabular", "true-lambda-is-best"),
     ("gpi-tabular", "overstays"),
     ("gpi-noisy", "overstays"),
     ("lambda-vs-gamma", "higher-discount-fine"),
-    ("lambda-vs-gamma", "higher-discount-rate"),
     ("lambda-operator", "asymmetric-slowly"),
 }
 """claims that do not reproduce"""
@@ -130,18 +129,6 @@ def test_trained_agents_are_kept(out, name):
     assert {"lam-0", "lam-0.5", "lam-1"} <= set(kept)
     assert agent.config.lam == 0.5
     assert np.isfinite(agent.play(jax.random.key(0))[1].value)
-
-
-@pytest.mark.fuzz
-def test_the_best_belief_is_above_the_true_lambda(compute, table):
-    compute("regret")
-    planned, learned = table("regret", "planned"), table("regret", "learned")
-    best = table("regret", "optimum").set_index("world")["value"]
-    paper = planned[planned["agent"] == "GPI (the paper's)"].set_index("lam")["value"]
-    assert paper.idxmax() == pytest.approx(0.75)
-    assert paper.max() == pytest.approx(25.987, abs=5e-4)
-    assert planned["value"].max() < best["FourRooms"] == pytest.approx(26.178, abs=5e-4)
-    assert learned["value"].max() < best["TwoRooms"] == pytest.approx(11.362, abs=5e-4)
 
 
 def test_the_report_of_it_all(out):

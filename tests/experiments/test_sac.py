@@ -143,7 +143,7 @@ def made_up(task="HalfCheetah-v5", agents=SEVEN, steps=1_000_000, **means):
 
 
 PAPER = EXPERIMENT.paper
-SO_FAR = {"matches-so-far", "fewer-flops-so-far"}
+SO_FAR = {"matches-so-far"}
 WORSE = {"lambda_SAC": 8.5, "lambda_SAC_average": 8.5}
 LOWER = {0.0: 0.5, 0.5: 0.3, 1.0: 0.2}
 
@@ -152,19 +152,17 @@ LOWER = {0.0: 0.5, 0.5: 0.3, 1.0: 0.2}
     ("task", "means", "failing"),
     [
         ("HalfCheetah-v5", {"zero_SAC": 5.0}, set()),
-        ("HalfCheetah-v5", {"zero_SAC": 15.0}, {"low-lambda-hurts", "drifts-so-far"}),
+        ("HalfCheetah-v5", {"zero_SAC": 15.0}, {"low-lambda-hurts"}),
         ("HalfCheetah-v5", WORSE, {"matches-halfcheetah"} | SO_FAR),
         ("HalfCheetah-v5", {"lambda_SAC": 5.0}, {"matches-halfcheetah"} | SO_FAR),
         ("HalfCheetah-v5", {"SAC_1": 7.0}, {"one-critic"}),
-        ("HalfCheetah-v5", {"lambda_SAC_average": 5.0}, {"average"}),
-        ("HalfCheetah-v5", {"arms": LOWER}, {"finds-one", "drifts-so-far"}),
-        ("HalfCheetah-v5", {"flops": {"rest": 110.0}}, {"fewer-flops-so-far"}),
+        ("HalfCheetah-v5", {"arms": LOWER}, {"finds-one"}),
+        ("Hopper-v5", {"zero_SAC": 12.0, "arms": LOWER, "flops": {"rest": 110.0}}, {"fewer-flops"}),
         ("HalfCheetah-v5", {"zero_SAC": -5.0}, {"learns"}),
         ("HalfCheetah-v5", {"low_value": 50.0}, {"short-sighted"}),
         ("Hopper-v5", {"zero_SAC": 12.0, "arms": LOWER}, set()),
         ("Hopper-v5", {"zero_SAC": 8.0}, {"low-lambda-helps", "finds-lower"}),
         ("Hopper-v5", {"zero_SAC": 12.0, "arms": LOWER} | WORSE, {"matches-hopper", "fewer-flops"} | SO_FAR),
-        ("Pendulum-v1", {"zero_SAC": 12.0}, {"low-lambda-hurts-swinging", "drifts-so-far"}),
     ],
 )
 def test_every_claim_can_hold_and_can_fail(task, means, failing):
@@ -211,7 +209,6 @@ def test_claims_say_what_the_settings_leave_out():
     tables = made_up(agents=("SAC-2", "lambda-SAC"))
     records = {record["name"]: record for record in EXPERIMENT.findings(PAPER, tables)}
     assert "There is no agent SAC-1: add it to agents" in records["one-critic"]["detail"]
-    assert "add them to agents" in records["drifts-so-far"]["detail"]
     fewer = dataclasses.replace(PAPER, agent=dataclasses.replace(PAPER.agent, lambdas=(0.0, 0.5)))
     tables = made_up(arms={0.0: 0.5, 0.5: 0.5})
     records = {record["name"]: record for record in EXPERIMENT.findings(fewer, tables)}

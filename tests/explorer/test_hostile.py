@@ -151,10 +151,12 @@ def test_the_sentence_names_the_culprit(calculator, text, sentence):
 
 def test_page_and_package_agree_on_their_limits(calculator):
     limits = calculator.evaluate("() => wane.state.LIMITS")
-    kinds = calculator.evaluate("() => Object.keys(wane.depletion.KINDS)")
-    assert tuple(kinds) == pages.KINDS
-    ours = pages.MOST_CELLS, pages.MOST_SITES, pages.MOST_STEPS, pages.LARGEST_DISCOUNT
-    assert (limits["side"], limits["sites"], limits["horizon"], limits["discount"]) == ours
+    kinds = calculator.evaluate(
+        "() => Object.entries(wane.depletion.KINDS).map(([kind, { fields }]) => [kind, fields])"
+    )
+    assert json.dumps(kinds) == json.dumps([*pages.KINDS.items()])
+    ours = pages.MOST_CELLS, pages.MOST_SITES, pages.MOST_STEPS, pages.LARGEST_DISCOUNT, pages.LARGEST_REWARD
+    assert tuple(limits[name] for name in ("side", "sites", "horizon", "discount", "reward")) == ours
 
 
 def test_every_world_of_the_catalogue_opens(calculator):

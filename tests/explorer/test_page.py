@@ -23,19 +23,22 @@ UNNAMED = """() => {
   const all = [...document.querySelectorAll('button, input, select, canvas, textarea, summary')];
   return all.filter(e => e.checkVisibility() && !named(e)).map(e => e.outerHTML);
 }"""
+SITE = "https://explorer.example/page.html"
 SMALL = "all => all.filter(e => e.checkVisibility() && e.offsetHeight < 32).length"
 
 
 class Tab:
     """A page with what it asked for and complained of, and what a person does with it."""
 
-    def __init__(self, context, file, hash=""):
-        self.context, self.page = context, context.new_page()
+    def __init__(self, context, file, hash="", site=False):
+        self.context, self.page, self.home = context, context.new_page(), SITE if site else file.as_uri()
         self.asked, self.complaints = [], []
         self.page.on("request", lambda request: self.asked.append(request.url))
         self.page.on("console", lambda message: self.complaints.append(message.text))
         self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
-        self.page.goto(file.as_uri() + hash)
+        # The page on a website, which exists only in this browser.
+        self.page.route(f"{SITE}*", lambda route: route.fulfill(path=file, content_type="text/html"))
+        self.page.goto(self.home + hash)
         self.settle()
 
     def settle(self, tasks=QUICK):
@@ -73,15 +76,15 @@ def open_page(browser, page_file):
     """Opens the page in a window of its own; at the end nothing may have been asked for, and nothing gone wrong."""
     tabs = []
 
-    def open_it(hash="", **options):
+    def open_it(hash="", site=False, file=page_file, **options):
         context = browser.new_context(**(DESK | {"offline": True, "reduced_motion": "reduce"} | options))
         context.grant_permissions(["clipboard-read", "clipboard-write"])
-        tabs.append(Tab(context, page_file, hash))
+        tabs.append(Tab(context, file, hash, site))
         return tabs[-1]
 
     yield open_it
     for tab in tabs:
-        strange = [url for url in tab.asked if not url.startswith(("blob:", page_file.as_uri()))]
+        strange = [url for url in tab.asked if not url.startswith(("blob:", tab.home))]
         assert (strange, tab.complaints) == ([], [])
         tab.context.close()
 
@@ -220,22 +223,43 @@ def test_everything_by_keys_alone(open_page):
     assert tab.page.evaluate(UNNAMED) == []
 
 
-def test_a_link_holds_the_whole_state(open_page, page_file):
-    tab = open_page()
+@pytest.mark.parametrize("site", [True, False], ids=["website", "file"])
+def test_what_is_copied_for_others_holds_the_whole_state(open_page, site):
+    """From a website it is a link. Nobody else can open the address of a file, so there it is a command."""
+    tab = open_page(site=site)
     tab.tool("wall")
     tab.drag((2, 2), (4, 6))
     tab.page.locator("#parameters input").fill("0.37")
     tab.page.select_option("#policy", "1")
     tab.page.click("#copy-link")
     tab.page.wait_for_function("() => document.getElementById('done').textContent.includes('copied')")
-    link = tab.page.evaluate("navigator.clipboard.readText()")
-    assert link.startswith(page_file.as_uri() + "#")
-    other = open_page(link.removeprefix(page_file.as_uri()))
-    assert other.state() == tab.state()
-    assert explore("#" + link.partition("#")[2]).state["world"]["map"] == tab.state()["world"]["map"]
-    bad = open_page(link.removeprefix(page_file.as_uri())[:200])
-    assert "damaged" in bad.page.locator("#message").text_content()
-    assert bad.page.locator("#message").is_visible()
+    said = tab.page.locator("#copy-link").text_content(), tab.page.locator("#done").text_content()
+    assert said[0] == ("Copy link" if site else "Copy this view")
+    assert ("on your machine only" in said[1]) is not site
+    copied = tab.page.evaluate("navigator.clipboard.readText()")
+    hash = re.fullmatch(rf"{SITE}(#[\w-]+)" if site else r'wane explore "(#[\w-]+)"', copied)[1]
+    assert open_page(hash, site=site).state() == tab.state()
+    assert explore(hash).state["world"]["map"] == tab.state()["world"]["map"]
+    assert explore(hash).state["view"] == tab.state()["view"]
+
+
+@pytest.mark.parametrize("end", [200, 201])
+def test_a_link_that_is_cut_is_blamed_and_not_a_file(open_page, end):
+    tab = open_page()
+    hash = "#" + tab.get("wane.state.encodeLink(store.state)")[:end]
+    for shown in (open_page(hash), tab):
+        shown.page.evaluate("hash => { location.hash = hash; }", hash)
+        shown.page.wait_for_function("() => !document.getElementById('message').hidden")
+        said = shown.page.locator("#message").text_content()
+        assert said == "The link does not hold a world: it is damaged or cut off. Copy all of it."
+
+
+def test_a_view_that_makes_no_sense_is_told_and_the_world_is_shown(open_page, tmp_path):
+    file = explore("toy", view={"agents": [1, 2, 3, 4]}).save(tmp_path / "page.html")
+    tab = open_page(file=file)
+    assert tab.page.locator("#message").text_content() == "There are at most three agents."
+    assert tab.get("app.nameOfWorld()") == "toy"
+    assert len(tab.state()["view"]["agents"]) == 3
 
 
 def test_json_and_pictures_go_out_and_in(open_page, tmp_path):
@@ -272,7 +296,7 @@ def test_commands_name_the_world_or_hold_it(open_page):
     tab.tool("wall")
     tab.drag((2, 2), (2, 2))
     tab.page.click("#copy-command")
-    link = re.fullmatch(r"wane explore '(#[\w-]+)'", tab.page.input_value("#copied"))[1]
+    link = re.fullmatch(r'wane explore "(#[\w-]+)"', tab.page.input_value("#copied"))[1]
     assert explore(link).state["view"]["agents"] == tab.state()["view"]["agents"]
 
 

@@ -5,11 +5,16 @@ import re
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
+from pyarrow import parquet as pq
 from rich.console import Console
 
 from report.folders import claim, rewrite, run_folder, untested
 from wane import report
+from wane.experiments import KEPT
+from wane.experiments.common.tables import read_table
+from wane.files import DamagedFile
 from wane.report.compare import compare, compare_tables, key_columns
 from wane.report.differences import differences
 from wane.report.lookup import one_run, runs_called, standard_run
@@ -147,3 +152,45 @@ def test_an_experiment_without_a_scale_is_its_quick_run_or_else_that_of_the_pape
         runs = runs_called("toy", [tmp_path])
         assert standard_run("toy", None, runs).scale == scale
     assert standard_run("toy", "paper", runs).scale == "paper"
+
+
+def parquet(table: pd.DataFrame | pa.Table, note: bytes | None = None) -> bytes:
+    """A table as bytes, with a note of pandas that anybody may have written."""
+    table = table if isinstance(table, pa.Table) else pa.Table.from_pandas(table)
+    data = io.BytesIO()
+    pq.write_table(table if note is None else table.replace_schema_metadata({b"pandas": note}), data)
+    return data.getvalue()
+
+
+@pytest.mark.parametrize(
+    "note", [b"{", b"[]", b"\xff", b'{"index_columns": 7}', b'{"index_columns": ["x"], "columns": [{}]}', b"[" * 9999]
+)
+def test_what_pandas_notes_about_a_table_is_not_needed(tmp_path, note):
+    one, other = two_runs(tmp_path, curves(1.0), curves(3.0))
+    rewrite(one.folder, "returns.parquet", parquet(curves(1.0), note))
+    assert compare(one, other).differences[0].difference == 2.0
+
+
+@pytest.mark.parametrize(
+    ("table", "told"),
+    [
+        (pa.table({"seed": [0, 1], "value": [[1.0], [2.0]]}), "the column value does not hold numbers in both, or"),
+        (pa.table({"seed": [0, 1], "value": ["a", "b"]}), "the column value does not hold numbers in both, or words"),
+        (pa.table({"seed": [0, 1], "value": [{"a": 1}, None]}), "the column value does not hold numbers in both, or"),
+        (pa.table({"seed": ["0", "1"], "value": [1.0, 2.0]}), "the column seed does not hold numbers in both, or"),
+        (pa.table([[1.0], [2.0]], ["value", "value"]), "has several columns called 'value'"),
+    ],
+)
+def test_tables_that_cannot_be_compared_are_told(tmp_path, table, told):
+    one, other = two_runs(tmp_path, curves(1.0), curves(3.0))
+    rewrite(one.folder, "returns.parquet", parquet(table))
+    if "several" in told:
+        with pytest.raises(DamagedFile, match=told):
+            compare(one, other)
+    else:
+        assert told in "".join(compare(one, other).notes)
+
+
+def test_kept_tables_are_read_as_pandas_reads_them():
+    for path in sorted(KEPT.glob("paper/*/*.parquet"))[::7]:
+        pd.testing.assert_frame_equal(read_table(path), pd.read_parquet(path))

@@ -1,13 +1,19 @@
 """Run folders that are damaged, changed or hostile: the report names what is wrong and uses the rest."""
 
 import json
+from io import BytesIO
 
 import pytest
+from PIL import Image
 
 from report.folders import claim, edit_record, experiment, rewrite, run_folder
 from report.pages import page_of
+from runs.sample import GIF
 from wane import report
+from wane.experiments import KEPT
 from wane.files import checksum
+from wane.report import pictures
+from wane.texts import plain
 
 
 @pytest.mark.parametrize(
@@ -73,6 +79,62 @@ def test_missing_and_truncated_figures(tmp_path):
     assert "The run has no figure that can be shown." in text
 
 
+def gif(frames: int, padding: int = 0) -> bytes:
+    """A film of one pixel, with some frames and bytes that nobody needs."""
+    start, frame = GIF[:-16], GIF[-16:-1]
+    return start + frames * frame + b";" + bytes(padding)
+
+
+def png(width: int, height: int) -> bytes:
+    """A picture of one colour, which takes few bytes."""
+    data = BytesIO()
+    Image.new("1", (width, height)).save(data, "PNG")
+    return data.getvalue()
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    ("file", "content", "told"),
+    [
+        ("film.gif", gif(1, pictures.MOST_BYTES), "it has 10,000,035 bytes, and 10,000,000 are the most"),
+        ("film.gif", gif(pictures.MOST_FRAMES + 1), "it has more than 25,000,000 pixels or 2,000 frames"),
+        ("figure.png", png(5000, 5001), "it has more than 25,000,000 pixels or 2,000 frames"),
+        ("figure.png", png(10_000, 10_000), "it has more than 25,000,000 pixels or 2,000 frames"),
+        ("figure.png", png(20_000, 20_000), "it has more than 25,000,000 pixels"),
+        ("figure.png", bytes(pictures.MOST_BYTES + 1), "it has 10,000,001 bytes, and 10,000,000 are the most"),
+    ],
+)
+def test_a_picture_that_is_too_large_is_left_out_and_told(tmp_path, file, content, told):
+    folder = run_folder(tmp_path, films={"film.gif": "A film"})
+    rewrite(folder, file, content)
+    if file == "figure.png":
+        rewrite(folder, "figure.svg", "no drawing")
+    (run,) = report.collect(tmp_path)
+    assert run.left_out == (f"{file} is not shown: {told}.",)
+    assert run.problems == (), "a large picture is no damage"
+    page = page_of(tmp_path)
+    assert run.left_out[0] in page.text
+    assert len(page.all("img")) == (2 if file == "film.gif" else 1)
+
+
+def test_all_pictures_of_a_run_are_not_too_large_together(tmp_path):
+    names = [f"film-{i}.gif" for i in range(5)]
+    folder = run_folder(tmp_path, films=dict.fromkeys(names, "A film"))
+    for name in names:
+        rewrite(folder, name, gif(1, 8_000_000))
+    (run,) = report.collect(tmp_path)
+    assert len(run.films) == 3
+    assert [text.split(":")[0] for text in run.left_out] == ["film-3.gif is not shown", "film-4.gif is not shown"]
+    assert "would have more than 30 MB together" in page_of(tmp_path).text
+
+
+def test_films_of_this_package_are_counted_as_pillow_counts_them():
+    for path in sorted(KEPT.glob("paper/*/*.gif"))[:5]:
+        with Image.open(path) as image:
+            assert pictures._frames(path.read_bytes()) == image.n_frames > 1
+    assert [pictures._frames(gif(n)) for n in (0, 1, 7, 10_000)] == [0, 1, 7, pictures.MOST_FRAMES + 1]
+
+
 @pytest.mark.parametrize(
     "file", ["claims.json", "returns.parquet", "figure.svg", "film.gif", "agents/best/config.json"]
 )
@@ -116,7 +178,7 @@ def test_a_table_that_leads_out_of_the_folder_is_no_table(tmp_path, name):
     (folder / "circle.parquet").symlink_to(folder / "circle.parquet")
     edit_record(folder, tables=["returns", name], files={f"{name}.parquet": checksum(outside)})
     (run,) = report.collect(tmp_path)
-    assert run.problems == (f"{name}.parquet leads out of the folder.",)
+    assert run.problems == (plain(f"{name}.parquet leads out of the folder."),)
 
 
 @pytest.mark.parametrize("depth", [0, 1])

@@ -93,6 +93,19 @@ def test_a_checkpoint_that_is_damaged_counts_for_nothing(tmp_path, about):
     assert read_started(started(tmp_path, {"seeds-0-2": 20}, **about)).share == 0
 
 
+@pytest.mark.parametrize("make", [os.mkfifo, lambda path: path.mkdir(), lambda path: path.symlink_to("/dev/zero")])
+@pytest.mark.parametrize("name", ["seeds-0-2/other.safetensors", "seeds-0-2/part.json", "started.json"])
+def test_what_is_no_ordinary_file_is_not_read(tmp_path, make, name):
+    """To open a pipe is to wait until somebody writes to it."""
+    folder = started(tmp_path, {"seeds-0-2": 20})
+    (folder / "checkpoint" / name).unlink(missing_ok=True)
+    make(folder / "checkpoint" / name)
+    found = read_started(folder)
+    assert (found is None) == (name == "started.json")
+    assert found is None or found.share <= 0.2
+    assert len(report.collect(tmp_path)) == 1
+
+
 def test_nothing_outside_of_the_folder_is_read(tmp_path):
     folder = started(tmp_path, {"../../other": 50, "seeds-0-2": 20})
     assert read_started(folder).share == 0.1

@@ -152,6 +152,31 @@ def test_links_deep_in_the_folder_are_refused(folder, name, tmp_path):
     assert not list(outside.iterdir())
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("run.json", "claims.json", "figure.png", "film-3.gif", "walks.parquet", "agents/b/config.json", ".lock"),
+        *("checkpoint/started.json", "checkpoint/seeds-0-1/part.json", "checkpoint/fixed/walk.safetensors"),
+    ],
+)
+def test_a_folder_in_the_place_of_a_file_is_refused_before_the_work(folder, name):
+    place = folder.path / name
+    place.unlink(missing_ok=True)
+    place.mkdir(parents=True)
+    with pytest.raises(RunError, match=rf"{place.name} is .* belongs there: remove it"), folder.locked():
+        pytest.fail("the work began")
+
+
+@pytest.mark.parametrize("name", [".new", ".ready", "agents/b", "checkpoint", "checkpoint/fixed"])
+@pytest.mark.parametrize("make", [os.mkfifo, lambda path: path.write_text("")])
+def test_a_file_in_the_place_of_a_folder_is_refused_before_the_work(folder, name, make):
+    place = folder.path / name
+    place.parent.mkdir(exist_ok=True)
+    make(place)
+    with pytest.raises(RunError, match=rf"{place.name} is a file, and a folder .* remove it"), folder.locked():
+        pytest.fail("the work began")
+
+
 @pytest.mark.parametrize("depth", [0, 1])
 def test_the_folder_of_a_run_and_that_of_its_scale_are_no_links(folder, tmp_path, depth):
     place = folder.path if depth == 0 else folder.path.parent

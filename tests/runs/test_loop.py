@@ -1,7 +1,10 @@
 """A loop that is cut short at any point ends where it would have ended."""
 
+import contextlib
+import gc
 import os
 import signal
+import time
 
 import jax
 import jax.numpy as jnp
@@ -11,7 +14,7 @@ import pytest
 from runs.sample import Kept
 from wane.experiments.contract import Loop
 from wane.files import load_arrays
-from wane.runs import CheckpointError, SavingLoop
+from wane.runs import CheckpointError, SavingLoop, interrupts
 from wane.runs.checkpoint import Checkpoint
 
 CHUNKS = 6
@@ -215,7 +218,7 @@ def test_ctrl_c_saves_the_host_after_the_chunk(tmp_path, chunk):
     expected = train_on_host(Loop())
     earlier = signal.getsignal(signal.SIGINT)
     with pytest.raises(KeyboardInterrupt):
-        train_on_host(SavingLoop(tmp_path, "print"), chunk, act=lambda: os.kill(os.getpid(), signal.SIGINT))
+        train_on_host(SavingLoop(tmp_path, "print"), chunk, act=interrupt)
     assert signal.getsignal(signal.SIGINT) is earlier
     ran = []
     assert same(train_on_host(SavingLoop(tmp_path, "print"), ran=ran), expected)
@@ -230,10 +233,99 @@ def test_what_chunks_yield_can_be_read_while_the_host_is_not_saved(tmp_path):
     assert not (tmp_path / "host.safetensors").exists()
 
 
+@pytest.fixture(autouse=True)
+def ctrl_c():
+    """Ctrl-C interrupts, even where whoever started the tests ignores it, such as a script in the background."""
+    earlier = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    assert signal.signal(signal.SIGINT, earlier) is signal.default_int_handler
+
+
+def interrupt():
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+@pytest.mark.parametrize("where", ["garbage", "deletion", "nothing"])
+def test_ctrl_c_is_not_lost_where_python_forgets_what_is_raised(tmp_path, where):
+    """JAX calls a function of its own when Python collects garbage. What is forgotten elsewhere is noted at least."""
+
+    class Deleted:
+        def __del__(self):
+            interrupt()
+
+    def collect(*words):
+        gc.callbacks.remove(collect)
+        interrupt()
+
+    @interrupts.noted()
+    def run():
+        if where == "garbage":
+            gc.callbacks.append(collect)
+            gc.collect()
+            time.sleep(60)
+        if where == "deletion":
+            Deleted()
+            time.sleep(60)
+        with contextlib.suppress(KeyboardInterrupt):
+            interrupt()
+        SavingLoop(tmp_path, "print")("walk", cut_at(0), start(), CHUNKS)
+
+    began = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        run()
+    assert time.monotonic() - began < 50
+    assert not interrupts.is_interrupted(), "an earlier Ctrl-C does not end what comes later"
+
+
+def test_ctrl_c_is_held_back_until_the_chunk_is_saved(tmp_path):
+    def step(state, i):
+        ran.append(i)
+        if i == 2:
+            interrupt()
+        return walk(state, i)
+
+    ran = []
+    with pytest.raises(KeyboardInterrupt):
+        SavingLoop(tmp_path, "print", seconds=1e9)("walk", step, start(), CHUNKS)
+    found = SavingLoop(tmp_path, "print")("walk", step, start(), CHUNKS)
+    assert ran == list(range(CHUNKS))
+    assert same(found, Loop()("walk", walk, start(), CHUNKS))
+
+
+def test_ctrl_c_where_nothing_else_happens_interrupts_at_once():
+    @interrupts.noted()
+    def run():
+        interrupt()
+        raise AssertionError("Ctrl-C did not interrupt")
+
+    with pytest.raises(KeyboardInterrupt):
+        run()
+
+
+def test_an_error_after_ctrl_c_is_its_effect(tmp_path):
+    """Callbacks of JAX turn a KeyboardInterrupt into an error of JAX."""
+
+    def step(state, i):
+        interrupt()
+        raise RuntimeError("the callback failed")
+
+    with pytest.raises(KeyboardInterrupt):
+        SavingLoop(tmp_path, "print")("walk", step, start(), CHUNKS)
+
+
+def test_ctrl_c_stays_ignored_where_it_is(tmp_path):
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        found = train_on_host(SavingLoop(tmp_path, "print"), 3, act=interrupt)
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    assert same(found, train_on_host(Loop()))
+
+
 def test_a_second_ctrl_c_interrupts_at_once(tmp_path):
     def twice():
         for _ in range(2):
-            os.kill(os.getpid(), signal.SIGINT)
+            interrupt()
         raise AssertionError("the second Ctrl-C did not interrupt")
 
     with pytest.raises(KeyboardInterrupt):

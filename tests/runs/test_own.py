@@ -54,18 +54,19 @@ def test_a_file_is_run_listed_shown_compared_and_reported(walk, command):
     few = ["--seeds", 4, "--steps", 40]
     status, out, errors = command("run", "./walk.py", *few)
     assert status == 0, errors
-    assert "results: out/quick/walk.py+seeds=4+steps=40" in out
+    assert "results: out/quick/walk+seeds=4+steps=40" in out
     assert command("run", "walk.py", *few, "--length", 5)[0] == 0
-    first, second = Path("out/quick/walk.py+seeds=4+steps=40"), Path("out/quick/walk.py+seeds=4+length=5+steps=40")
+    first, second = Path("out/quick/walk+seeds=4+steps=40"), Path("out/quick/walk+seeds=4+length=5+steps=40")
     record = json.loads((first / "run.json").read_text())
-    assert (record["experiment"], record["file"]) == ("walk.py", str(walk))
+    assert (record["experiment"], record["file"]) == ("walk", str(walk))
     assert len(pd.read_parquet(first / "walks.parquet")) == 4
     assert "already there" in command("run", "./walk.py", *few, "--resume")[1]
     _, out, _ = command("list")
     assert all(f"quick/{folder.name}" in out for folder in (first, second))
-    _, out, _ = command("show", "./walk.py")
-    assert "A walk (mine)" in out
-    assert all(f"quick/{folder.name}" in out for folder in (first, second))
+    for name in ("./walk.py", "walk.py", "walk"):
+        _, out, _ = command("show", name)
+        assert "A walk (mine)" in out
+        assert all(f"quick/{folder.name}" in out for folder in (first, second))
     _, out, _ = command("show", second.name)
     assert "gets-away" in out
     _, out, _ = command("compare", first, second.name)
@@ -80,14 +81,31 @@ def test_another_file_of_the_same_name_does_not_replace_results(walk, command):
     other = walk.parent / "other" / "walk.py"
     other.parent.mkdir()
     other.write_text(example())
-    before = Path("out/quick/walk.py+seeds=2+steps=10/run.json").read_bytes()
+    before = Path("out/quick/walk+seeds=2+steps=10/run.json").read_bytes()
     status, _, errors = command("run", "other/walk.py", *few)
     assert status == 1
-    assert f"holds results of {walk}, another file of this name: choose another --out" in errors
-    assert Path("out/quick/walk.py+seeds=2+steps=10/run.json").read_bytes() == before
+    assert f"holds results of {walk}, another file with an experiment of this name: choose another --out" in errors
+    assert Path("out/quick/walk+seeds=2+steps=10/run.json").read_bytes() == before
     assert own.path_of("walk.py") == other
     walk.unlink()
     assert command("run", "other/walk.py", *few)[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("toy", "'toy' is an experiment of wane; give yours another name"),
+        ("a/b", "its name 'a/b' is the name of a folder, so it may hold letters"),
+        ("../b", "is the name of a folder"),
+        ("", "is the name of a folder"),
+    ],
+)
+def test_a_name_that_runs_cannot_be_filed_under_is_refused(walk, command, name, message):
+    walk.write_text(example().replace('name="walk"', f"name={name!r}"))
+    status, _, errors = command("run", "./walk.py")
+    assert status == 2
+    assert message in errors
+    assert not Path("out").exists()
 
 
 def test_what_is_no_experiment_is_refused(walk, command):
@@ -140,7 +158,7 @@ def test_processes_load_the_file_too(walk, tmp_path):
     words = ["-m", "wane", "run", "./walk.py", "--seeds", "3", "--steps", "20", "--processes", "2"]
     environment = os.environ | {"JAX_PLATFORMS": "cpu"}
     subprocess.run([sys.executable, *words], check=True, capture_output=True, env=environment)
-    folder = tmp_path / "out" / "quick" / "walk.py+seeds=3+steps=20"
+    folder = tmp_path / "out" / "quick" / "walk+seeds=3+steps=20"
     assert json.loads((folder / "run.json").read_text())["parts"] == 2
     found, settings = find("./walk.py"), json.loads((folder / "run.json").read_text())["settings"]
     expected = found.tables(type(found.quick)(**settings))["walks"]

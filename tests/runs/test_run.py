@@ -12,10 +12,12 @@ import jax
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.figure import Figure
 from rich.console import Console
 
 from runs.sample import EXPERIMENT, GIF, Kept, Sample, Walker
 from wane import report
+from wane.experiments import plot_learning
 from wane.experiments.contract import Claim, Experiment, Finding, changed, flat
 from wane.extras import MissingExtra
 from wane.files import load_arrays
@@ -292,7 +294,7 @@ def test_a_claim_that_divides_zero_by_zero_is_not_tested(tmp_path, monkeypatch):
         ({"draw": fails(KeyError(0.5))}, {"figure": "KeyError: 0.5"}, {"figure.png", "figure.svg"}),
         (
             {"draw": lambda *_: None},
-            {"figure": "AttributeError: 'NoneType' object has no"},
+            {"figure": "TypeError: draw returned a NoneType: let it return a Figure or Axes of Matplotlib"},
             {"figure.png", "figure.svg"},
         ),
         ({"films": fails(ValueError("no films"))}, {"films": "ValueError: no films"}, {"film-0.gif"}),
@@ -321,8 +323,23 @@ def test_tables_are_published_whatever_a_picture_does(tmp_path, monkeypatch, cap
     page = report.build([shown], [])
     assert "could not be drawn: " in page
     monkeypatch.setenv("WANE_DEBUG", "1")
-    with pytest.raises((KeyError, ValueError, AttributeError)):
+    with pytest.raises((KeyError, ValueError, TypeError)):
         run_all([one(tmp_path, chunks=3)])
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda settings, tables: plot_learning(tables["walks"], x="chunk", y="at", by=None),
+        lambda *_: Figure().subfigures(1, 2)[0].subplots(),
+    ],
+)
+def test_draw_may_return_axes(tmp_path, monkeypatch, draw):
+    variant(monkeypatch, draw=draw)
+    each = one(tmp_path, chunks=2)
+    run_all([each])
+    assert each.folder.record()["failures"] == {}
+    assert (each.folder.path / "figure.png").is_file()
 
 
 def test_a_full_disk_is_no_fault_of_a_picture(tmp_path, monkeypatch):
@@ -332,7 +349,7 @@ def test_a_full_disk_is_no_fault_of_a_picture(tmp_path, monkeypatch):
 
 
 def test_an_experiment_may_have_fixed_tables_only(tmp_path, monkeypatch):
-    variant(monkeypatch, seeded=None, claims=(), draw=lambda s, t: __import__("matplotlib.figure").figure.Figure())
+    variant(monkeypatch, seeded=None, claims=(), draw=lambda s, t: Figure())
     each = one(tmp_path)
     run_all([each])
     assert each.folder.record()["tables"] == ["expected"]

@@ -13,7 +13,6 @@ from wane.commands.running import RunOptions
 from wane.experiments import NAMES, find
 from wane.experiments.common.composing import Composing
 from wane.experiments.contract import Seeded
-from wane.experiments.exact.any_depletion import AnyDepletion
 from wane.experiments.networks import training
 from wane.runs.errors import UsageError
 from wane.runs.settings import parse_settings
@@ -174,11 +173,6 @@ LISTED = {
     "every 20 episodes, are judged",
     "gpi-tabular --slip 1.5": "--slip 1.5: a probability between 0 and 1 is needed",
     "gpi-noisy --shown 100": "--shown 100: a state of FourRooms between 0 and 67 is needed",
-    "regret --lam 5": "--lam 5: a λ between 0 and 1 is needed",
-    "regret --lam 0.9": "--lam 0.9: at most 0.6, or 1, is needed, because too many visits count in the optimum",
-    "regret --agent.episodes 50": "--agent.episodes 50: at least 100 is needed, because",
-    "any-depletion --p 0": "--p 0: a number between 0.05 and 1,000 is needed",
-    "any-depletion --listed": "--listed: at least one value is needed",
     "rats --starts 0": "--starts 0: a whole number between 1 and 100 is needed",
     "a2c --size 8": "--size 8: an odd number is needed",
     "mvt --distances 0": "--distances 0: a whole number between 1 and 6 is needed, not 0",
@@ -187,8 +181,6 @@ LISTED = {
     "sac-flops --widths 0": "--widths 0: a whole number between 1 and 10,000 is needed",
     "sac-depleting --lam 2": "--lam 2: a λ between 0 and 1 is needed",
     "mvt --timings": "--timings: at least one value is needed",
-    "lambda-per-state --agent.episodes 50": "--agent.episodes 50: at least 100 is needed, because",
-    "patch-operator --shown 2": "--shown 2: a λ between 0 and 1 is needed",
     "lambda-operator --sweeps": "--sweeps: at least one value is needed",
     "learned-operator --maps": "--maps: at least one value is needed",
     "fb-asymmetric --factors": "--factors: at least one value is needed",
@@ -229,7 +221,6 @@ def test_the_numbers_of_fourrooms_are_those_of_the_world():
     world = four_rooms()
     assert ranges(field_types(Composing)["shown"])[0].high == world.n_states - 1
     assert ranges(training.Goals)[0].high == world.n_states
-    assert ranges(field_types(AnyDepletion)["policy"])[0].high == len(world.policies) - 1
 
 
 def test_preset_settings_are_in_their_ranges():

@@ -199,4 +199,4 @@ def discounted_returns(
     return jax.vmap(one)(keys, starts)
 
 
-AGENT = Agent("gpi", Config, State, init, train, policy, traceable=())
+AGENT = Agent("gpi", Config, State, init, train, policy, traceable=(), by_site=True)

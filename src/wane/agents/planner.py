@@ -134,4 +134,4 @@ def follow(keys: Any, world: Solvable, best: Optimum, start: Any = None) -> Epis
     return jax.jit(jax.vmap(episode, (0, None)))(keys, state_of(best))
 
 
-AGENT = Agent("planner", Config, State, init, train, policy, traceable=())
+AGENT = Agent("planner", Config, State, init, train, policy, traceable=(), by_site=True)

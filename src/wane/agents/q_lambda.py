@@ -152,4 +152,4 @@ def _act(state: State, carry: Tree, observation: Seen, key: None) -> tuple[Int[A
     return greedy_action(state.phi[observation.view], observation.remaining), carry, None
 
 
-AGENT = Agent("q_lambda", Config, State, init, train, policy, update, unit="episodes")
+AGENT = Agent("q_lambda", Config, State, init, train, policy, update, unit="episodes", by_site=True)

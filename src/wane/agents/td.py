@@ -286,4 +286,4 @@ def importance_weights(
     return np.divide(chances, taken, out=np.zeros_like(chances), where=taken > 0)
 
 
-AGENT = Agent("td", Config, State, init, train, policy, update, unit="episodes")
+AGENT = Agent("td", Config, State, init, train, policy, update, unit="episodes", by_site=True)

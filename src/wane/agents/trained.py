@@ -46,7 +46,7 @@ from wane.files import (
 from wane.types import Tree
 from wane.worlds import describe
 from wane.worlds.control import Task
-from wane.worlds.observe import PICTURES, form_of
+from wane.worlds.observe import PICTURES, Seen, form_of
 from wane.worlds.process import Tabular
 
 FORMAT = 1
@@ -95,17 +95,25 @@ class Trained:
     def policy(self, world: Tabular | Task | None = None) -> Policy:
         """Returns the policy, for the world that the agent was trained in or for another one.
 
-        Raises ValueError if the other world has other numbers of states, actions or sites, or observations of another
-        shape. An agent that sees pictures may act in a world with other states.
+        Raises ValueError if the other world has other numbers of states or actions, or of sites if the agent learns
+        something for each, or observations of another shape. An agent that sees pictures may act among other states.
         """
         own = self.algorithm.policy(self.params, self.world, self.config)
         if world is None or world is self.world:
             return own
         pictures = _sees_pictures(own)
-        self._require_same(_counts(self.world, pictures), _counts(world, pictures))
+        self._require_same(self._counts(self.world, pictures), self._counts(world, pictures))
         policy = self.algorithm.policy(self.params, world, self.config)
         self._require_same(_observation(self.world, own), _observation(world, policy))
         return policy
+
+    def _counts(self, world: Tabular | Task, pictures: bool) -> str:
+        """Returns the sizes on which what was learned depends, in words."""
+        if isinstance(world, Task):
+            return f"a task with observations of {world.n_observations} numbers and actions of {world.n_actions}"
+        states = "" if pictures else f"{world.n_states} states, "
+        sites = f", {world.n_sites} sites" if self.algorithm.by_site else ""
+        return f"a world with {states}{world.n_actions} actions{sites}"
 
     def _require_same(self, own: str, given: str) -> None:
         if own != given:
@@ -221,20 +229,13 @@ def _sees_pictures(policy: Policy) -> bool:
     return isinstance(policy.observation, str) and form_of(policy.observation).name.split(":")[0] in PICTURES
 
 
-def _counts(world: Tabular | Task, pictures: bool) -> str:
-    """Returns the sizes on which what was learned depends, in words."""
-    if isinstance(world, Task):
-        return f"a task with observations of {world.n_observations} numbers and actions of {world.n_actions}"
-    states = "" if pictures else f"{world.n_states} states, "
-    return f"a world with {states}{world.n_actions} actions and {world.n_sites} sites"
-
-
 def _observation(world: Tabular | Task, policy: Policy) -> str:
-    """Returns the shapes of what a policy sees in a world, in words. Those of a task were counted."""
+    """Returns the shapes of what a policy sees in a world, in words. Those of a task, and sites, were counted."""
     if isinstance(world, Task):
         return "a task"
     seen = jax.eval_shape(lambda key: observed(world, policy).reset(key)[0], jax.random.key(0))
-    shapes = " and ".join(f"{list(leaf.shape)}" for leaf in jax.tree_util.tree_leaves(seen))
+    view = seen.view if isinstance(seen, Seen) else seen
+    shapes = " and ".join(f"{list(leaf.shape)}" for leaf in jax.tree_util.tree_leaves(view))
     return f"a world with observations of shape {shapes}"
 
 

@@ -4,10 +4,11 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import tyro
-from rich.console import Console
 from rich.table import Table
 
+from wane.commands.terminal import Terminal
 from wane.settings import Count, Range
+from wane.texts import join
 
 
 def evaluate(
@@ -30,12 +31,12 @@ def evaluate(
     """
     from wane.runs import evaluation
 
-    console = Console(markup=False)
+    console = Terminal()
     if (folder / "run.json").is_file():
         for path in evaluation.saved_agents(folder):
-            console.print(f"wane evaluate {path}", soft_wrap=True, highlight=False)
+            console.say(join(["wane", "evaluate", str(path)]))
         if not evaluation.saved_agents(folder):
-            console.print(f"{folder} holds no agents: the experiment keeps none, or they were too large together")
+            console.say(f"{folder} holds no agents: the experiment keeps none, or they were too large together")
         return
     named = trust or ()
     trained = evaluation.load_agent(folder, named if world is None else (*named, world))
@@ -44,7 +45,7 @@ def evaluate(
     console.print(_earnings(trained.name, found, evaluation.best_return(place)))
     if film is not None:
         evaluation.write_film(place, found, film)
-        console.print(f"film: {film}", soft_wrap=True)
+        console.say(f"film: {film}")
 
 
 def _earnings(agent: str, found: Any, best: float | None) -> Table:

@@ -5,11 +5,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import tyro
-from rich.console import Console, Group
+from rich.console import Group
 from rich.text import Text
 
+from wane.commands.terminal import Terminal
 from wane.experiments import FOLDERS, KEPT, Scale, find
 from wane.runs.errors import RunError
+from wane.texts import join
 
 if TYPE_CHECKING:
     from wane.report import Run as FoundRun
@@ -22,15 +24,21 @@ def report(out: Path = Path("out"), verbose: bool = False) -> None:
         out: folder of the runs; the report becomes report.html in it
         verbose: print every claim with its statement and details
     """
+    if not out.is_dir() and out != Path("out"):
+        raise RunError(f"there is no folder {out}: begin with `{join(['wane', 'reproduce', '--out', str(out)])}`")
+    write_report(out, verbose)
+
+
+def write_report(out: Path, verbose: bool, folders: Sequence[Path] = ()) -> None:
+    """Writes the report of all runs, and prints the verdicts of those in some folders, or of all experiments."""
     from wane import report as reports
 
-    console = Console(markup=False)
-    if not out.is_dir() and out != Path("out"):
-        raise RunError(f"there is no folder {out}: begin with `wane reproduce --out {out}`")
+    console = Terminal()
     page = reports.write(out / "report.html", *_roots(out))
     show_claims = reports.details if verbose else reports.summary
-    console.print(show_claims(reports.collect(*_roots(out)), [find(name) for name in FOLDERS]))
-    console.print(f"report: {page}", soft_wrap=True)
+    runs, experiments = reports.collect(*(folders or _roots(out))), [] if folders else list(FOLDERS)
+    console.print(show_claims(runs, [find(name) for name in experiments]))
+    console.say(f"report: {page}")
 
 
 def list_experiments(out: Path = Path("out")) -> None:
@@ -41,7 +49,7 @@ def list_experiments(out: Path = Path("out")) -> None:
     """
     from wane import report as reports
 
-    console, runs = Console(markup=False), reports.collect(*_roots(out))
+    console, runs = Terminal(), reports.collect(*_roots(out))
     standard = [run for run in runs if run.is_standard and not run.started and run.experiment in FOLDERS]
     at = {name: ", ".join(_scale_words(run) for run in standard if run.experiment == name) for name in FOLDERS}
     name_width, widest = (max(map(len, texts)) for texts in (at.keys(), at.values()))
@@ -52,7 +60,7 @@ def list_experiments(out: Path = Path("out")) -> None:
         lines.append(reports.one_line(f"  {name:<{name_width}}  ", (f"{scales:<{widest}}  ", "green"), about))
     if "*" in "".join(at.values()):
         lines.append(reports.one_line(("  * made by an earlier version of the code", "dim")))
-    console.print(Group(*lines), highlight=False)
+    console.print(Group(*lines))
     _print_runs(console, [run for run in runs if run not in standard], f"Other runs in {out}")
 
 
@@ -66,20 +74,20 @@ def _scale_words(run: "FoundRun") -> str:
     return scale if same else f"{scale}*"
 
 
-def _print_runs(console: Console, runs: Sequence["FoundRun"], title: str) -> None:
+def _print_runs(console: Terminal, runs: Sequence["FoundRun"], title: str) -> None:
     """Prints the state and the folder of each run, and the command that resumes an interrupted run."""
     from wane import report as reports
 
     states = [reports.run_state(run).partition(": ") for run in runs]
     if runs:
-        console.print(f"\n{title}", style="bold", highlight=False)
+        console.print()
+        console.say(title, style="bold")
     for run, (state, _, reason) in zip(runs, states, strict=True):
         width = max(len(state) for state, _, _ in states)
-        name = reports.plain(f"{run.scale}/{run.folder.name}")
-        console.print(f"  {state:<{width}}  {name}", highlight=False, soft_wrap=True)
+        console.say(f"  {state:<{width}}  {run.scale}/{run.folder.name}")
         more = run.started.resume if run.started and not run.started.is_running else reason
         if more:
-            console.print(f"      {reports.plain(more)}", style="dim", highlight=False, soft_wrap=True)
+            console.say(f"      {more}", style="dim")
 
 
 def show(
@@ -100,22 +108,23 @@ def show(
     """
     from wane import report as reports
     from wane.report.lookup import runs_called, standard_run
+    from wane.report.words import command
 
-    console, runs = Console(markup=False), runs_called(name, _roots(out))
+    console, runs = Terminal(), runs_called(name, _roots(out))
     told = runs[0].texts if runs and runs[0].texts else find(name) if name in FOLDERS or not runs else None
     if told:
         about = Text.assemble((told.title, "bold"), f" ({told.source})\n{told.summary}")
-        console.print(about, highlight=False)
+        console.print(about)
     if told and verbose and told.differences:
-        console.print(f"Where we differ: {reports.plain(told.differences)}", highlight=False)
+        console.print(f"Where we differ: {told.differences}")
     chosen = standard_run(name, scale, runs)
     if chosen is None and not any(run.started for run in runs):
-        console.print(f"not run yet: wane run {name} --scale {scale or 'quick'} --out {out}", soft_wrap=True)
+        console.say(f"not run yet: {command(name, scale or 'quick', {}, out)}")
     if chosen is not None:
         console.print((reports.details if verbose else reports.summary)([chosen]))
         figure = chosen.folder / "figure.png"
-        cost = f"{chosen.record.get('seconds', 0):.1f} s on {reports.plain(chosen.record.get('device', '?'))}"
-        console.print(f"{cost}; figure: {figure}", soft_wrap=True)
+        cost = f"{chosen.record.get('seconds', 0):.1f} s on {chosen.record.get('device', '?')}"
+        console.say(f"{cost}; figure: {figure}")
         if open:
             import webbrowser
 
@@ -148,6 +157,6 @@ def compare(
     from wane.report.differences import MOST_LINES, differences
     from wane.report.lookup import one_run
 
-    console, most = Console(markup=False), None if verbose else MOST_LINES
+    console, most = Terminal(), None if verbose else MOST_LINES
     one, other = (one_run(name, scale, _roots(out)) for name in (a, b))
-    console.print(differences(one, other, compare_runs(one, other, verbose), console.width, most))
+    console.print(differences(one, other, compare_runs(one, other, verbose), console.room, most))

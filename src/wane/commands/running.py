@@ -1,23 +1,31 @@
 """`wane run` and `wane reproduce` compute experiments."""
 
+import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
-from rich.console import Console
 
-from wane.commands.reading import list_experiments, report
+from wane.commands.reading import list_experiments, write_report
+from wane.commands.terminal import Terminal
 from wane.experiments import FOLDERS, LEARNED, Scale, find, own
 from wane.runs.arguments import parse
 from wane.runs.errors import RunError, UsageError
 from wane.runs.options import Launcher
 from wane.settings import Checked, Range
 
+if TYPE_CHECKING:
+    from wane.runs import Run
+
 Unprefixed = tyro.conf.arg(name="")
 """Marks a nested dataclass whose options do not begin with the name of its field."""
 LOCAL = Launcher()
+HOW = (
+    "wane run NAME runs one of the experiments that `wane list` shows, wane run ./file.py or package.module one of "
+    "your own. wane run NAME --help shows its settings, which are options too."
+)
 
 
 @dataclass(frozen=True)
@@ -46,19 +54,20 @@ class RunOptions(ScaleOption, Checked):
 def run(words: Sequence[str]) -> None:
     """Runs an experiment: tables, claims, figure, films. `wane run NAME --help` shows its settings."""
     if not words or list(words) in (["-h"], ["--help"]):
+        with contextlib.suppress(SystemExit):
+            parse(RunOptions, ["--help"], "wane run NAME", description=f"{HOW} These are the options of every run:")
+        print()
         list_experiments(Path("out"))
-        print("\nwane run NAME runs one of them, wane run ./file.py or package.module one of your own.")
-        print("wane run NAME --help shows its settings.")
         return
     options, settings, name = parse_run(words)
     from wane import report as reports
     from wane.runs import Run, run_all
 
-    each, console = Run(name, settings, options.scale, options.out), Console(markup=False)
-    _refuse_other_file(each.folder.path, name)
+    each, console = Run(name, settings, options.scale, options.out), Terminal()
+    _refuse_other_file(each)
     run_all([each], options.launch, resume=options.resume, save_seconds=options.save_seconds, console=console)
     console.print((reports.details if options.verbose else reports.summary)(reports.collect(each.folder.path)))
-    console.print(f"results: {each.folder.path}", soft_wrap=True)
+    console.say(f"results: {each.folder.path}")
 
 
 def parse_run(words: Sequence[str]) -> tuple[RunOptions, Any, str]:
@@ -78,13 +87,15 @@ def parse_run(words: Sequence[str]) -> tuple[RunOptions, Any, str]:
     return options, settings, name
 
 
-def _refuse_other_file(folder: Path, name: str) -> None:
-    """Raises RunError if a folder holds results of another file of the same name, which the run would replace."""
+def _refuse_other_file(run: "Run") -> None:
+    """Raises RunError if a folder holds results of another file with an experiment of this name."""
     from wane.report.collect import read
 
-    found = read(folder).record.get("file") if own.is_file_name(name) and folder.is_dir() else None
-    if found and Path(found) != own.path_of(name) and Path(found).is_file():
-        raise RunError(f"{folder} holds results of {found}, another file of this name: choose another --out")
+    folder = run.folder.path
+    found = read(folder).record.get("file") if own.is_file_name(run.name) and folder.is_dir() else None
+    if found and Path(found) != own.path_of(run.name) and Path(found).is_file():
+        other = f"{found}, another file with an experiment of this name"
+        raise RunError(f"{folder} holds results of {other}: choose another --out")
 
 
 def reproduce(
@@ -109,5 +120,7 @@ def reproduce(
     names = [own.add_file(name) if own.is_file_name(name) else name for name in only]
     chosen = [name for name in dict.fromkeys(names) if not (tabular and name in LEARNED)]
     runs = [Run(name, find(name).settings(scale), scale, out) for name in chosen]
-    run_all(runs, launch, resume=True, replace=True, console=Console(markup=False))
-    report(out, verbose)
+    for each in runs:
+        _refuse_other_file(each)
+    run_all(runs, launch, resume=True, replace=True, console=Terminal())
+    write_report(out, verbose, () if only == tuple(FOLDERS) else [each.folder.path for each in runs])

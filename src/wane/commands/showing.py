@@ -2,9 +2,10 @@
 
 from pathlib import Path
 
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
+
+from wane.commands.terminal import Terminal
 
 
 def errata() -> None:
@@ -23,7 +24,7 @@ def errata() -> None:
             (f"case: {case.case}", "dim"),
         )
         table.add_row(case.where, Text.assemble(*shown), f"{case.violation:.3g}")
-    Console(markup=False).print(table)
+    Terminal().print(table)
 
 
 def demo(out: Path = Path("out"), animate: bool = True) -> None:
@@ -35,4 +36,4 @@ def demo(out: Path = Path("out"), animate: bool = True) -> None:
     """
     from wane import demo as demos
 
-    demos.show(Console(markup=False), out / "demo", animate)
+    demos.show(Terminal(), out / "demo", animate)

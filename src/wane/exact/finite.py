@@ -32,7 +32,7 @@ from wane.exact.memories import pick
 from wane.exact.product import Product, require_product
 from wane.exact.system import InaccurateSolve
 from wane.limits import require_memory
-from wane.mdp import MDP
+from wane.mdp import MDP, require_rows
 from wane.regrowth import Elapsed, TimeElapsed
 from wane.sums import check_bound
 
@@ -132,6 +132,7 @@ def _remembered(
             return _affine(kernel, discount, horizon, depletion, site, begin)
     if memory is not None:
         raise _unknown_memory(depletion)
+    require_rows(kernel, f"{type(depletion).__name__} until a horizon")
     mdp = MDP([kernel] if sparse.issparse(kernel) else kernel[:, None])
     low, high = enclosing_levels(depletion, _LEVELS, horizon, fixed_policy=True)
     cure = "give a shorter `horizon`, or None for an endless one"

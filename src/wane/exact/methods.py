@@ -27,13 +27,22 @@ import numpy as np
 import scipy.sparse as sp
 from jaxtyping import Float
 from scipy.linalg import lapack as _lapack
+from scipy.sparse.linalg import LinearOperator as _LinearOperator
 from scipy.sparse.linalg import splu
 
 from wane.exact.elimination import eliminate
 from wane.exact.krylov import bicgstab, conjugate_gradients, largest
-from wane.exact.system import InaccurateSolve, System, check_cancellation, probed_residual, relative_residuals
+from wane.exact.system import (
+    InaccurateSolve,
+    System,
+    check_cancellation,
+    probed_residual,
+    product,
+    relative_residuals,
+)
 from wane.limits import memory_limit, require_memory
 
+LinearOperator: Any = _LinearOperator  # SciPy chooses among its classes when one is made.
 lapack: Any = _lapack  # SciPy makes its routines at import, so type checkers do not see them.
 Columns = Float[np.ndarray, "states columns"]
 
@@ -257,7 +266,8 @@ class Krylov(Method):
     @staticmethod
     def expected_iterations(system: System) -> float:
         """Return the number of iterations that the system is likely to need."""
-        decay = min(max(1.0 - system.largest_weight, 0.0) + 10.0 / system.graph.depth**2, 2.0)
+        mixing = 0.0 if isinstance(system.kernel, LinearOperator) else 10.0 / system.graph.depth**2
+        decay = min(max(1.0 - system.largest_weight, 1e-12) + mixing, 2.0)
         return 15.0 * math.sqrt(2.0 / decay) + 10.0
 
     def applies(self, system: System, columns: int) -> bool:
@@ -268,6 +278,8 @@ class Krylov(Method):
         return self.expected_iterations(system) * (1e-4 + columns * (2e-9 * entries + 6e-9 * system.size))
 
     def solve(self, system: System, rhs: Columns | None) -> Solution:
+        if isinstance(system.kernel, LinearOperator):
+            return self._matrix_free(system, rhs)
         symmetric = np.ndim(system.weight) == 0 and _is_symmetric(system.kernel) and system.loops.max() < 1.0
         diagonal = 1.0 - system.loops
         inverse = 1.0 / np.where(diagonal == 0.0, 1.0, diagonal)[:, None]
@@ -284,6 +296,22 @@ class Krylov(Method):
 
         x, residual, most = _in_blocks(system, rhs, step, 2**22)
         return Solution(x, residual, f"{'CG' if symmetric else 'BiCGSTAB'}, Jacobi, {most} iterations")
+
+    def _matrix_free(self, system: System, rhs: Columns | None) -> Solution:
+        """Solve with nothing but products. Without the diagonal there is no Jacobi scaling."""
+
+        def apply(x: Any) -> Any:
+            return x - system.weight * product(system.kernel, x)
+
+        matrix = LinearOperator(system.kernel.shape, lambda x: apply(x.reshape(-1, 1)), matmat=apply, dtype=float)
+
+        def step(block: Any) -> tuple[Any, int]:
+            return self._sweeps(
+                system, block, lambda error, goal, budget: bicgstab(matrix, error, goal, budget), np.ones(1)
+            )
+
+        x, residual, most = _in_blocks(system, rhs, step, 2**22)
+        return Solution(x, residual, f"BiCGSTAB, matrix-free, {most} iterations")
 
     def _sweeps(
         self, system: System, block: Any, sweep: Callable[[Any, Any, int], tuple[Any, int]], column_scale: Any

@@ -41,7 +41,7 @@ from wane.exact.representations import (
 )
 from wane.exact.solve import solve
 from wane.exact.system import ACCEPTED_ERROR, ACCEPTED_ERROR_32, InaccurateSolve, leaving, product
-from wane.mdp import MDP, check_discount, check_kernel, check_sites
+from wane.mdp import MDP, check_discount, check_kernel, check_sites, require_rows
 from wane.sums import namespace
 from wane.types import AnyArray, ArrayLike, Kernel, Numbers, Scalar
 
@@ -197,6 +197,7 @@ def _undiscounted(kernel: Any, sites: Int[np.ndarray, " sites"], method: str | M
     A site s' of a recurrent class is reached if and only if the chain is absorbed in that class, so the right-hand side
     is the probability of entering the class. For a transient site the system gives M, and F = M / d as with a discount.
     """
+    require_rows(kernel, "discount 1")
     k = len(sites)
     component = recurrent_classes(kernel)
     transient = np.flatnonzero(component < 0)

@@ -92,6 +92,8 @@ class Product:
                 if self.action_rewards is not None:
                     q = q + self.action_rewards[:, a, None]
                 better = q > highest
+                if self.mdp.available is not None:
+                    better &= self.mdp.available[:, a, None]
                 np.copyto(highest, q, where=better)
                 np.copyto(chosen, chosen.dtype.type(a), where=better)
             change = max(change, float(np.abs(highest - best[:, block]).max()))

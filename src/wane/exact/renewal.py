@@ -38,7 +38,7 @@ from wane.exact.methods import Method
 from wane.exact.occupancy import first_visit_and_escape
 from wane.exact.representations import Representation, build, check_columns, check_depletion, check_tolerance
 from wane.limits import require_memory
-from wane.mdp import check_discount, check_kernel, check_sites
+from wane.mdp import check_discount, check_kernel, check_sites, require_rows
 from wane.sums import check_bound
 from wane.types import AnyArray, ArrayLike, Kernel, KernelLike, Real, Scalar
 
@@ -96,6 +96,7 @@ class Renewal(Representation):
 def _(
     depletion: Depletion, kernel: Kernel, discount: Scalar, sites: Int[np.ndarray, " sites"], method: str | Method
 ) -> Renewal:
+    require_rows(kernel, f"a representation under {type(depletion).__name__}")
     return _renewal(depletion, kernel, discount, sites, method, TOLERANCE)
 
 

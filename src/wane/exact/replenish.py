@@ -32,6 +32,7 @@ from wane.exact.representations import Representation, build
 from wane.exact.solve import solve
 from wane.exact.system import InaccurateSolve, check_cancellation, leaving
 from wane.limits import require_memory
+from wane.mdp import require_rows
 from wane.regrowth import EligibilityTrace, TotalTime
 from wane.types import AnyArray, Kernel, Scalar
 
@@ -69,6 +70,7 @@ def _(
     sites: Int[np.ndarray, " sites"],
     method: str | Method,
 ) -> Trace:
+    require_rows(kernel, f"a representation under {type(depletion).__name__}")
     if np.ndim(depletion.regrow) and (isinstance(kernel, jax.Array) or is_traced(depletion.regrow)):
         _require_system_for_each_site(kernel.shape[0], len(sites))
     visits = build(Geometric(1.0), kernel, discount, sites, method)
@@ -163,6 +165,7 @@ class _Factors(NamedTuple):
 def _(
     depletion: TotalTime, kernel: Kernel, discount: Scalar, sites: Int[np.ndarray, " sites"], method: str | Method
 ) -> Total:
+    require_rows(kernel, f"a representation under {type(depletion).__name__}")
     factors = _Factors.of(depletion, discount)
     if isinstance(kernel, jax.Array) or is_traced(*factors):
         known_to_shrink = not is_traced(factors.loss_elsewhere) and bool(np.all(factors.loss_elsewhere >= 0))

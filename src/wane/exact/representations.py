@@ -26,6 +26,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float, Int
 from scipy import sparse
+from scipy.sparse.linalg import LinearOperator
 
 from wane.checks import is_traced, require
 from wane.depletion import Depletion, FirstVisits, Geometric, Memory
@@ -34,7 +35,7 @@ from wane.exact.methods import Method
 from wane.exact.solve import SMALL, solve
 from wane.exact.system import check_cancellation
 from wane.limits import memory_limit, require_memory
-from wane.mdp import MDP, check_discount, check_kernel, check_sites
+from wane.mdp import MDP, check_discount, check_operator, check_sites
 from wane.sums import namespace
 from wane.types import AnyArray, ArrayLike, Integer, Kernel, KernelLike, Scalar
 
@@ -102,7 +103,10 @@ class Representation(abc.ABC):
         return set_own_sites(self.discount * mdp.backup(waited), self.sites, at_own_site.T)
 
     def q_values(self, mdp: MDP, rewards: ArrayLike, memory: Memory | None = None) -> Float[AnyArray, "states actions"]:
-        """Return Q(s, a) of taking `a` once and following the kernel's policy afterwards."""
+        """Return Q(s, a) of taking `a` once and following the kernel's policy afterwards.
+
+        It is −∞ where `a` is not available.
+        """
         memory = self.fresh_memory if memory is None else memory
         weights: Any = self.check_rewards(rewards)
         if weights.ndim != 1:
@@ -116,9 +120,10 @@ class Representation(abc.ABC):
         difference = mdp.backup_at(self.sites, visited - waited)
         change = paid_now[:, None] + self.discount * weights[:, None] * difference
         if isinstance(q, jax.Array):
-            return q.at[self.sites].add(change)
+            q = q.at[self.sites].add(change)
+            return q if mdp.available is None else jnp.where(mdp.available, q, -jnp.inf)
         q[self.sites] += change
-        return q
+        return q if mdp.available is None else np.where(mdp.available, q, -np.inf)
 
     def with_depletion(self, depletion: Depletion) -> "Representation":
         """Return the representation under another depletion. Between curves over visit counts this solves nothing."""
@@ -198,7 +203,8 @@ def representation(
 ) -> Representation:
     """Return the exact representation of a kernel under a depletion.
 
-    `kernel` is what `MDP.under` returns, or any stochastic matrix: NumPy, SciPy sparse, or JAX (then the answer is
+    `kernel` is what `MDP.under` returns, or any stochastic matrix: NumPy, SciPy sparse, a SciPy `LinearOperator` (which
+    only multiplies vectors: below discount 1 that is enough for curves over visit counts), or JAX (then the answer is
     JAX, and differentiable in everything). `sites` are the states that can pay (default: all); only their columns are
     solved for. `method` is passed to `wane.exact.solve.solve`. Raises a ValueError for bad arguments or an infinite
     value, and InaccurateSolve if rounding would spoil the answer. While JAX traces, nothing can be raised, and the
@@ -225,8 +231,8 @@ def representation(
 
 def _check_arguments(kernel: KernelLike, discount: Scalar) -> tuple[Kernel, Any]:
     """Return the kernel and γ. Raises a TypeError if JAX traces γ and the kernel is sparse (solved outside of JAX)."""
-    checked, gamma = check_kernel(kernel), check_discount(discount)
-    if is_traced(gamma) and sparse.issparse(checked):
+    checked, gamma = check_operator(kernel), check_discount(discount)
+    if is_traced(gamma) and not isinstance(checked, np.ndarray | jax.Array):
         raise TypeError("a discount can be traced with dense kernels only: pass a NumPy or JAX array")
     return checked, gamma
 
@@ -241,7 +247,7 @@ def check_columns(kernel: Kernel, sites: Int[np.ndarray, " sites"]) -> None:
 
 def _own(kernel: Kernel) -> Kernel:
     """Return a kernel that the caller cannot change later. A small one becomes dense, because dense LU solves it."""
-    if isinstance(kernel, jax.Array):
+    if isinstance(kernel, jax.Array | LinearOperator):
         return kernel
     return kernel.toarray() if sparse.issparse(kernel) and kernel.shape[0] <= SMALL else kernel.copy()
 
@@ -316,7 +322,11 @@ def _evaluate_until(
     """Return V of the first `horizon` rewards. Sites that never wear off share one vector."""
     if is_traced(kernel, rewards, discount, *jax.tree_util.tree_leaves(depletion)):
         raise TypeError("values until a horizon are computed outside of JAX: call this without jit, grad or vmap")
-    kernel, rewards, n = kernel if sparse.issparse(kernel) else np.asarray(kernel), np.asarray(rewards), len(rewards)
+    kernel, rewards, n = (
+        np.asarray(kernel) if isinstance(kernel, jax.Array) else kernel,
+        np.asarray(rewards),
+        len(rewards),
+    )
     check_parameters(depletion, n)
     constant = np.broadcast_to(_never_wears_off(depletion), (n,))
     values, lasting = np.zeros(n), np.where(constant, rewards, 0.0)

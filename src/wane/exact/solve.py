@@ -13,15 +13,17 @@ residual is measured on the original system in float64.
 """
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import scipy.sparse as sp
 from jaxtyping import Float
 from scipy.sparse import csgraph
+from scipy.sparse.linalg import LinearOperator
 
 from wane.exact.methods import BandedLU, DenseLU, Elimination, Krylov, Method, Solution, SparseLU
 from wane.exact.system import ACCEPTED_ERROR, InaccurateSolve, System
+from wane.mdp import require_rows
 from wane.types import Kernel
 
 __all__ = ["BandedLU", "DenseLU", "Elimination", "InaccurateSolve", "Krylov", "Method", "Solution", "SparseLU", "solve"]
@@ -105,6 +107,7 @@ def _refuse_closed_classes(system: System) -> None:
     """Raise InaccurateSolve if some states never lose weight: then A is singular, though LU's residual looks fine."""
     if system.excess.min() < 0.0:
         return
+    require_rows(system.kernel, "a system with discount 1")
     edges = sp.coo_array(system.kernel)
     count, label = csgraph.connected_components(sp.csr_array(edges), connection="strong")
     leaks = np.zeros(count, bool)
@@ -121,6 +124,8 @@ def _refuse_closed_classes(system: System) -> None:
 
 def _candidates(system: System, columns: int, method: str | Method) -> list[Method]:
     """Return the methods to try, one after the other."""
+    if isinstance(system.kernel, LinearOperator):
+        return [_matrix_free(system, method)]
     if not isinstance(method, str):
         return [method]
     if method in _NAMED:
@@ -130,6 +135,15 @@ def _candidates(system: System, columns: int, method: str | Method) -> list[Meth
     if system.is_near_one:
         return _candidates_near_one(system, columns)
     return _usual_candidates(system, columns)
+
+
+def _matrix_free(system: System, method: str | Method) -> Krylov:
+    """Return the one method that only multiplies vectors. Raises a TypeError if another one was asked for."""
+    if method in ("auto", "krylov"):
+        return Krylov(max_iterations=20 * int(Krylov.expected_iterations(system)) + 1000)
+    if not isinstance(method, Krylov):
+        require_rows(system.kernel, f"the method {method!r}")
+    return cast(Krylov, method)
 
 
 def _candidates_near_one(system: System, columns: int) -> list[Method]:

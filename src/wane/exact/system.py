@@ -59,7 +59,7 @@ def product(matrix: Any, x: Float[np.ndarray, "inner columns"]) -> Float[np.ndar
     Dense products use SciPy's BLAS, whose threads LAPACK has already woken. NumPy has another BLAS, whose threads would
     compete with these.
     """
-    return matrix @ x if sp.issparse(matrix) else blas.dgemm(1.0, matrix.T, x, trans_a=1)
+    return matrix @ x if not isinstance(matrix, np.ndarray) else blas.dgemm(1.0, matrix.T, x, trans_a=1)
 
 
 def leaving(rows: Any, kept: Bool[np.ndarray, " states"]) -> Float[np.ndarray, " rows"]:

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 FOLDERS: dict[str, Literal["exact", "tabular", "networks", "foraging"]] = {
     "diminishing": "exact",
     "representations": "exact",
-    "patch-operator": "exact",
     "policy-evaluation": "tabular",
     "grid-features": "networks",
     "dp-convergence": "exact",
@@ -32,14 +31,11 @@ FOLDERS: dict[str, Literal["exact", "tabular", "networks", "foraging"]] = {
     "gpi-noisy": "tabular",
     "gpi-pixels": "networks",
     "lambda-features-curves": "networks",
-    "lambda-per-state": "tabular",
     "replenishing": "exact",
     "replenishing-q": "tabular",
     "n-occupancy": "exact",
     "lambda-vs-gamma": "exact",
-    "regret": "tabular",
     "errata": "exact",
-    "any-depletion": "exact",
     "fb-lambda-table": "networks",
     "fb-learn-lambda": "networks",
     "fb-asymmetric": "networks",
@@ -118,4 +114,6 @@ def find(name: str) -> "Experiment":
     experiment = getattr(module, "EXPERIMENT", None)
     if not isinstance(experiment, Experiment):
         raise UnknownName(f"experiment {name!r}: the module has no EXPERIMENT that is a wane.experiments.Experiment")
+    if own.is_file_name(name):
+        own.check_name(name, experiment.name, FOLDERS)
     return experiment

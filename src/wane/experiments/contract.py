@@ -23,7 +23,8 @@ require("experiments", "wane.experiments")
 import jax
 import numpy as np
 import pandas as pd
-from matplotlib.figure import Figure
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure, SubFigure
 
 from wane.experiments.scales import SCALES, Scale
 from wane.files import name_leaves, nest
@@ -242,7 +243,8 @@ class Experiment:
     """One paragraph: what the paper states, in our words, or the question that is asked."""
     quick: Settings
     paper: Settings
-    draw: Callable[[Any, Tables], Figure]
+    draw: Callable[[Any, Tables], Figure | Axes]
+    """Returns the figure, or axes in it, as `plot_learning` does."""
     claims: tuple[Claim, ...]
     fixed: Callable[[Any], Tables] | None = None
     """Computes the tables that depend on no seed."""
@@ -303,6 +305,15 @@ class Experiment:
     def tables(self, settings: Settings, loop: Loop | None = None) -> Tables:
         """Computes all tables of a whole run in this process."""
         return join(self.fixed_tables(settings), [self.seeded_tables(settings, self.seeds(settings), loop)])
+
+    def figure(self, settings: Settings, tables: Tables) -> Figure:
+        """Draws the figure. Raises TypeError if `draw` returns neither a figure nor axes."""
+        drawn = self.draw(settings, tables)
+        figure = drawn.figure if isinstance(drawn, Axes) else drawn
+        figure = figure.figure if isinstance(figure, SubFigure) else figure
+        if not isinstance(figure, Figure):
+            raise TypeError(f"draw returned a {type(drawn).__name__}: let it return a Figure or Axes of Matplotlib")
+        return figure
 
     def findings(self, settings: Settings | None = None, tables: Tables | None = None) -> list[dict[str, Any]]:
         """Returns every claim with its verdict, which is "not run" without tables."""

@@ -1,16 +1,21 @@
 """Users' own experiments that are files: `wane run ./walk.py`.
 
-The name of such an experiment is the name of its file, "walk.py". `add_file` notes where the file is; a process that
-receives a task from another process notes it first. The file's module is loaded under a name with a prefix, so that a
-file called json.py does no harm, and its folder comes last on the path, so that it can import its neighbours.
+Such an experiment is known by the name of its file, "walk.py", and its runs are filed under its own name. `add_file`
+notes where the file is; a process that receives a task from another process notes it first. The file's module is loaded
+under a name with a prefix, so that a file called json.py does no harm, and its folder comes last on the path, so that
+it can import its neighbours.
 """
 
+import os
+import re
 import sys
+from collections.abc import Container
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
 
 from wane.names import UnknownName
+from wane.texts import cut
 
 PREFIX = "wane_own_"
 """The prefix of the name of a file's module."""
@@ -25,8 +30,8 @@ def is_file_name(name: str) -> bool:
 def add_file(name: str) -> str:
     """Notes where a file is, and returns the name of its experiment. Raises UnknownName if there is no such file."""
     path = Path(name).resolve()
-    if not path.is_file():
-        raise UnknownName(f"experiment {name!r}: there is no such file; name one that defines EXPERIMENT")
+    if not os.path.isfile(path):
+        raise UnknownName(f"experiment {cut(repr(name))}: there is no such file; name one that defines EXPERIMENT")
     _paths[path.name] = path
     return path.name
 
@@ -71,6 +76,17 @@ def load(name: str) -> ModuleType:
         del sys.modules[module_name]
         raise
     return module
+
+
+def check_name(file: str, name: str, taken: Container[str]) -> None:
+    """Raises UnknownName if runs cannot be filed under the name of a file's experiment."""
+    if name in taken:
+        raise UnknownName(f"experiment {file!r}: {name!r} is an experiment of wane; give yours another name")
+    if not re.fullmatch(r"\w[\w.-]*", name):
+        raise UnknownName(
+            f"experiment {file!r}: its name {cut(repr(name))} is the name of a folder, so it may hold letters, digits, "
+            "'_', '-' and '.' only"
+        )
 
 
 def module_name_of(name: str) -> str:

@@ -7,7 +7,6 @@ True
 """
 
 import base64
-import binascii
 import html
 import json
 from dataclasses import dataclass
@@ -21,10 +20,16 @@ from wane.explorer.bundle import build
 from wane.worlds import World, make, names
 from wane.worlds.describe import describe
 
-KINDS = ("Geometric", "FirstVisits", "Hyperbolic", "PowerLaw", "TimeElapsed")
-"""The depletions that the page knows."""
-MOST_CELLS, MOST_SITES, MOST_STEPS, LARGEST_DISCOUNT = 42, 40, 1000, 0.9999
-"""The largest side of a map, number of sites, horizon and discount of a world in the page."""
+KINDS = {
+    "Geometric": {"lam": (0, 1)},
+    "FirstVisits": {"n": (0, 1000)},
+    "Hyperbolic": {"k": (0, 1000)},
+    "PowerLaw": {"p": (0.05, 20)},
+    "TimeElapsed": {"lam": (0, 1), "rate": (0.001, 1000)},
+}
+"""The depletions that the page knows, with the least and the largest value of each parameter."""
+MOST_CELLS, MOST_SITES, MOST_STEPS, LARGEST_DISCOUNT, LARGEST_REWARD = 42, 40, 1000, 0.9999, 1000
+"""The largest side of a map, number of sites, horizon, discount and reward of a world in the page."""
 
 
 @dataclass(frozen=True)
@@ -58,23 +63,26 @@ def explore(world: World | str = "two-rooms", *, view: dict[str, Any] | None = N
     `world` is a `World` or what `find_world` takes: a name of the catalogue, a JSON file, a link of the page. `view` is
     what the page shows of the world; the page itself makes and checks it. Raises ValueError for a world that the page
     cannot show: it knows five kinds of depletions, rewards that are paid on arrival, and maps of up to 42 × 42 cells.
+    Raises ValueError for a view that JSON cannot hold.
     """
     if isinstance(world, str):
         world, linked = find_world(world)
         view = linked if view is None else view
     _check(world)
+    _check_json(view, "the view")
     return Explorer({"world": _describe(world)} | ({} if view is None else {"view": view}))
 
 
 def find_world(name: str) -> tuple[World, dict[str, Any] | None]:
     """Returns the world that a text names, and its view if the text is a link that holds one.
 
-    The text is a name of the catalogue, a path that ends with ".json", or a link of the page from # on. Raises
-    ValueError if there is no such world.
+    The text is a name of the catalogue, a path that ends with ".json", or a link of the page: all of it, or what begins
+    with #. Raises ValueError if there is no such world.
     """
-    if name.startswith("#"):
-        return _from_link(name)
-    return (World.from_json(Path(name)) if name.endswith(".json") else make(name)), None
+    if name.endswith(".json"):
+        return World.from_json(Path(name)), None
+    _, mark, code = name.partition("#")
+    return _from_link(code) if mark else (make(name), None)
 
 
 def _check(world: World) -> None:
@@ -87,10 +95,24 @@ def _check(world: World) -> None:
         f"at most {MOST_SITES} sites, not {world.n_sites}": world.n_sites <= MOST_SITES,
         f"discounts up to {LARGEST_DISCOUNT}, not {world.discount:g}": world.discount <= LARGEST_DISCOUNT,
         f"at most {MOST_STEPS} steps an episode, not {world.horizon}": (world.horizon or 0) <= MOST_STEPS,
+        **_within("rewards", world.rewards, -LARGEST_REWARD, LARGEST_REWARD),
+        **_within("a wall_penalty", world.wall_penalty, -LARGEST_REWARD, LARGEST_REWARD),
+        **_within("a threshold", world.threshold or 0.0, -LARGEST_REWARD, LARGEST_REWARD),
     }
+    for name, (low, high) in KINDS.get(kind, {}).items():
+        value = getattr(world.depletion, name)
+        limits |= _within(f"{kind}({name})", value, low, high)
+        limits[f"one {kind}({name}), or one for each site, not an array of {np.ndim(value)} axes"] = np.ndim(value) < 2
     for limit, kept in limits.items():
         if not kept:
             raise ValueError(f"the explorer shows worlds with {limit}: change that with dataclasses.replace(world, …)")
+
+
+def _within(what: str, value: Any, low: float, high: float) -> dict[str, bool]:
+    """Returns a limit of the page in words, and whether a number or an array keeps it."""
+    numbers = np.ravel(np.asarray(value, float))
+    beyond = numbers[(numbers < low) | (numbers > high)]
+    return {f"{what} from {low:g} to {high:g}" + "".join(f", not {number:g}" for number in beyond[:1]): not beyond.size}
 
 
 def _describe(world: World) -> dict[str, Any]:
@@ -109,21 +131,33 @@ def _catalogue() -> dict[str, Any]:
     """Returns the worlds of the catalogue that the page can show, by their names."""
     shown = {}
     for name in names():
-        world = make(name)
         try:
+            world = make(name)
             _check(world)
             shown[name] = _describe(world)
         except (TypeError, ValueError):
-            continue  # A world that a user registered may have a depletion that no page knows.
+            continue  # A world that a user registered may need settings, or have a depletion that no page knows.
     return shown
 
 
-def _from_link(link: str) -> tuple[World, dict[str, Any] | None]:
-    """Returns the world and the view of a link. Raises ValueError if it holds none."""
-    code = link.removeprefix("#")
+def _from_link(code: str) -> tuple[World, dict[str, Any] | None]:
+    """Returns the world and the view of a link by its part after #. Raises ValueError if it holds none."""
+    link = f"the link #{code[:20]}…"
     try:
         state = json.loads(base64.b64decode(code + "=" * (-len(code) % 4), altchars="-_", validate=True))
         world, view = state["world"], state.get("view")
-    except (binascii.Error, UnicodeDecodeError, json.JSONDecodeError, RecursionError, KeyError, TypeError) as error:
-        raise ValueError(f"the link {link[:20]}… holds no world: copy all of it, from # to its end") from error
-    return World.from_json(json.dumps(world)), view
+    except (ValueError, RecursionError, KeyError, TypeError) as error:
+        raise ValueError(f"{link} holds no world: it is damaged or cut off, copy all of it, to its end") from error
+    _check_json(view, f"the view of {link}")
+    try:
+        return World.from_json(json.dumps(world)), view
+    except ValueError as error:
+        raise ValueError(f"{link} holds no world that can be shown: {error}") from error
+
+
+def _check_json(value: Any, what: str) -> None:
+    """Raises ValueError for what a browser's JSON cannot hold. Python's own also holds NaN and halves of characters."""
+    try:
+        json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ValueError(f"{what} is not data that JSON can hold ({error}): take it from a link of the page") from error

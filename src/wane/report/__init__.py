@@ -11,7 +11,7 @@ from wane.report.collect import Run, Texts, collect
 from wane.report.page import build, write
 from wane.report.paper import Row, paper_table
 from wane.report.started import Started
-from wane.report.terminal import details, one_line, plain, run_state, summary
+from wane.report.terminal import details, one_line, run_state, summary
 
 __all__ = [
     "Row",
@@ -23,7 +23,6 @@ __all__ = [
     "details",
     "one_line",
     "paper_table",
-    "plain",
     "run_state",
     "summary",
     "write",

@@ -14,6 +14,8 @@ from wane.files import DamagedFile, checksum, find_published, read_json
 from wane.report.words import KINDS
 
 VERDICTS = ("holds", "fails", "undecided", "not tested", "not run")
+LARGEST = 4_000_000_000
+"""The most bytes of a file whose checksum is computed, which takes seconds."""
 AGENT_FILES = ("config.json", "params.safetensors")
 """The files of a saved agent."""
 
@@ -106,6 +108,8 @@ def _fault(path: Path, digest: str | None) -> str:
     try:
         if not path.is_file():
             return "is missing"
+        if path.stat().st_size > LARGEST:
+            return f"has more than {LARGEST:,} bytes, too many to be checked"
         if digest is None:
             return "is not among the files that run.json lists"
         return "" if checksum(path) == digest else "was changed after the run: run.json notes another SHA-256"

@@ -9,19 +9,22 @@ and the rest of the run is still used.
 import dataclasses
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from wane.files import READY
 from wane.report.checks import AGENT_FILES, find_inside, read_claims, read_record, verify_files
-from wane.report.pictures import Picture, PictureError, read_figure, read_raster
+from wane.report.pictures import Picture, PictureError, TooLarge, read_figure, read_raster, require_room
 from wane.report.started import Started, read_started
 from wane.report.words import command, evaluate_command
+from wane.texts import message
 
 SCALES = ("paper", "quick")
 """The scales, in the order of the report."""
+MOST_PROBLEMS = 100
+"""The most problems of one run that are told."""
 LOOKS = 20
 """How often, at most, a folder that changes during reading is read again."""
 
@@ -59,6 +62,8 @@ class Run:
     """The names of the saved agents whose files are whole."""
     problems: tuple[str, ...] = ()
     """Sentences that say what is damaged or missing."""
+    left_out: tuple[str, ...] = ()
+    """Sentences about pictures that are too large to be shown."""
     started: Started | None = None
     """How far the run is, if it has begun and not finished, even if the folder holds earlier results."""
 
@@ -85,9 +90,14 @@ class Run:
         return Texts(**found) if found.get("title") else None
 
     @property
+    def source(self) -> str:
+        """What `wane run` takes for this experiment: its name, or the path of its file."""
+        return self.record.get("file") or (self.started.experiment if self.started else self.experiment)
+
+    @property
     def command(self) -> str:
         """The command that repeats the run."""
-        return command(self.record.get("file") or self.experiment, self.scale, self.changed)
+        return command(self.source, self.scale, self.changed)
 
     @property
     def evaluate_commands(self) -> dict[str, str]:
@@ -170,7 +180,7 @@ def _moment(folder: Path) -> list[tuple[int, int] | None]:
 def _unread(folder: Path, problem: str) -> Run:
     """Returns a run of which only the folder's name is known."""
     place = folder.absolute()
-    return Run(folder, place.name.split("+")[0], place.parent.name, {}, problems=(problem,))
+    return Run(folder, place.name.split("+")[0], place.parent.name, {}, problems=_told([problem]))
 
 
 def _read_once(folder: Path) -> Run:
@@ -184,41 +194,52 @@ def _read_once(folder: Path) -> Run:
             resume, settings = started.resume, ""
         problem = f"There is no run.json: the run is still working or was stopped. Continue it with {resume}{settings}."
         return dataclasses.replace(_unread(folder, problem), started=started)
-    problems: list[str] = []
+    problems, left_out = list[str](), list[str]()
     record = read_record(folder, problems)
     files = verify_files(folder, record, problems)
+    claims = read_claims(files["claims.json"], problems) if "claims.json" in files else ()
+    figure, films = _pictures(files, record, problems, left_out)
     return Run(
         folder,
         record.get("experiment", name),
         scale,
         record,
-        claims=read_claims(files["claims.json"], problems) if "claims.json" in files else (),
-        figure=_figure(files, problems) if "files" in record and "figure" not in record.get("failures", {}) else None,
+        claims=claims,
+        figure=figure,
         raster=files.get("figure.png"),
-        films=_films(files, record.get("films", {}), problems),
+        films=films,
         agents=tuple(
             agent
             for agent in record.get("agents", ())
             if all(f"agents/{agent}/{file}" in files for file in AGENT_FILES)
         ),
-        problems=tuple(problems),
+        problems=_told(problems),
+        left_out=_told(left_out),
         started=started,
     )
 
 
-def _figure(files: Mapping[str, Path], problems: list[str]) -> Picture | None:
-    try:
-        return read_figure(files.get("figure.svg"), files.get("figure.png"))
-    except PictureError as error:
-        problems.append(str(error))
-        return None
+def _told(problems: Sequence[str]) -> tuple[str, ...]:
+    """Returns the first problems, each in a line of its own, and how many more there are."""
+    more = len(problems) - MOST_PROBLEMS
+    return (*map(message, problems[:MOST_PROBLEMS]), *([f"There are {more:,} more of these."] if more > 0 else []))
 
 
-def _films(files: Mapping[str, Path], titles: Mapping[str, str], problems: list[str]) -> tuple[Picture, ...]:
-    films = []
-    for name, title in titles.items():
+def _pictures(
+    files: Mapping[str, Path], record: Mapping[str, Any], problems: list[str], left_out: list[str]
+) -> tuple[Picture | None, tuple[Picture, ...]]:
+    """Returns the figure and the films. The others are named in `problems`, or in `left_out` if they are too large."""
+    shown: dict[str, Picture] = {}
+    wanted = {name: title for name, title in record.get("films", {}).items() if name in files}
+    has_figure = "files" in record and "figure" not in record.get("failures", {})
+    for name in [*(["figure"] if has_figure else []), *wanted]:
         try:
-            films += [read_raster(files[name], "GIF", title)] if name in files else []
+            if name == "figure":
+                picture = read_figure(files.get("figure.svg"), files.get("figure.png"))
+            else:
+                picture = read_raster(files[name], "GIF", wanted[name])
+            require_room([*shown.values(), picture], name)
+            shown[name] = picture
         except PictureError as error:
-            problems.append(str(error))
-    return tuple(films)
+            (left_out if isinstance(error, TooLarge) else problems).append(str(error))
+    return shown.get("figure"), tuple(shown[name] for name in wanted if name in shown)

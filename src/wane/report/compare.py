@@ -14,6 +14,8 @@ import numpy as np
 import pandas as pd
 
 from wane.experiments.common.statistics import paired_difference
+from wane.experiments.common.tables import read_table
+from wane.files import find_published
 from wane.report.collect import Run
 from wane.report.words import dotted
 
@@ -61,7 +63,7 @@ def compare(a: Run, b: Run, all_groups: bool = False) -> Comparison:
     tables_a, tables_b = a.record["tables"], b.record["tables"]
     for name in tables_a:
         if name in tables_b:
-            one, other = (pd.read_parquet(run.folder / f"{name}.parquet") for run in (a, b))
+            one, other = (read_table(find_published(run.folder, f"{name}.parquet")) for run in (a, b))
             differences += compare_tables(name, one, other, notes, None if all_groups else MOST_GROUPS)
     for name in sorted(set(tables_a) ^ set(tables_b)):
         notes.append(f"Only {'A' if name in tables_a else 'B'} has the table {name}.")
@@ -72,7 +74,7 @@ def compare_tables(
     name: str, a: pd.DataFrame, b: pd.DataFrame, notes: list[str], most_groups: int | None = MOST_GROUPS
 ) -> list[Difference]:
     """Returns how the numbers of two tables of the same name differ. What cannot be compared is added to `notes`."""
-    columns = [str(column) for column in a if column in b]
+    columns = _common_columns(name, a, b, notes)
     keys = key_columns(a[columns], b[columns])
     values = [
         column
@@ -86,6 +88,20 @@ def compare_tables(
             notes.append(f"{name}: {len(table) - len(both)} of the {len(table)} rows of {label} have no partner.")
     groups = _group_columns(both, keys, most_groups)
     return [_difference(name, column, group, rows) for group, rows in _grouped(both, groups) for column in values]
+
+
+def _common_columns(name: str, a: pd.DataFrame, b: pd.DataFrame, notes: list[str]) -> list[str]:
+    """Returns the columns that hold numbers in both tables, or words in both. The others are added to `notes`."""
+    kinds = {str(column): (_kind(a[column]), _kind(b[column])) for column in a if column in b}
+    for column, (kind, other) in kinds.items():
+        if kind != other or kind == "neither":
+            notes.append(f"{name}: the column {column} does not hold numbers in both, or words, so it is not compared.")
+    return [column for column, (kind, other) in kinds.items() if kind == other != "neither"]
+
+
+def _kind(column: pd.Series) -> str:
+    words = isinstance(column.dtype, pd.CategoricalDtype) or pd.api.types.is_string_dtype(column)
+    return "numbers" if _is_number(column) else "words" if words else "neither"
 
 
 def key_columns(*tables: pd.DataFrame) -> list[str]:

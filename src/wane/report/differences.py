@@ -8,8 +8,9 @@ from rich.text import Text
 
 from wane.report.collect import Run
 from wane.report.compare import Comparison, Difference
-from wane.report.terminal import STYLES, one_line, plain
+from wane.report.terminal import STYLES, one_line
 from wane.report.words import SIGNS, count, estimate, number, setting
+from wane.texts import plain
 
 MOST_LINES = 6
 """The most lines of a table, unless all are asked for."""
@@ -82,20 +83,23 @@ def _tables(found: Comparison, width: int, most: int | None) -> Iterator[Rendera
 
 def _rows(each: Sequence[Difference], width: int, most: int | None) -> Iterator[RenderableType]:
     """Yields the first `most` lines, one for each column and group, with the numbers at the right margin."""
-    by_column = sorted(each, key=lambda one: [other.column for other in each].index(one.column))
-    for one in by_column[:most]:
-        if one.largest == 0:
-            numbers = "the same"
-        elif one.interval is None:
-            numbers = f"{_signed(one.difference)} ({number(one.mean_a)} → {number(one.mean_b)})"
-        else:
-            numbers = f"{_signed(one.difference)} [{number(one.interval[0])}, {number(one.interval[1])}]"
-        name = plain(f"    {one.column}" + (f", {one.group}" if one.group else ""))
-        space = max(width - len(numbers) - 2, 12)
+    by_column = sorted(each, key=lambda one: [other.column for other in each].index(one.column))[:most]
+    lines = [(plain(f"    {one.column}" + (f", {one.group}" if one.group else "")), _change(one)) for one in by_column]
+    widest = min(width, max(len(name) + len(numbers) + 2 for name, numbers in lines))
+    for name, numbers in lines:
+        space = max(widest - len(numbers) - 2, 12)
         cut = name if len(name) <= space else f"{name[: space - 1]}…"
         yield one_line(f"{cut:<{space}}  {numbers}")
     if most is not None and len(each) > most:
         yield Text(f"    … and {len(each) - most} more lines, which --verbose shows", "dim")
+
+
+def _change(one: Difference) -> str:
+    if one.largest == 0:
+        return "the same"
+    if one.interval is None:
+        return f"{_signed(one.difference)} ({number(one.mean_a)} → {number(one.mean_b)})"
+    return f"{_signed(one.difference)} [{number(one.interval[0])}, {number(one.interval[1])}]"
 
 
 def _signed(value: float) -> str:

@@ -1,11 +1,13 @@
 """Finds runs by the names that users give: an experiment, the name of a run's folder, or its path."""
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
 from wane.experiments import FOLDERS, own
 from wane.names import unknown
 from wane.report.collect import SCALES, Run, collect, read
+from wane.report.words import command
 
 
 def runs_called(name: str, roots: Sequence[Path]) -> list[Run]:
@@ -18,7 +20,7 @@ def runs_called(name: str, roots: Sequence[Path]) -> list[Run]:
         return [read(Path(name))]
     runs = collect(*roots)
     short = Path(name).name if own.is_file_name(name) else name
-    found = [run for run in runs if run.experiment == short]
+    found = [run for run in runs if _is_of(run, name)]
     if "+" in name or "/" in short or not found:
         found = [run for run in runs if short in (run.folder.name, f"{run.scale}/{run.folder.name}")]
     # The experiments that users wrote themselves are not known here, so such a name may exist.
@@ -33,7 +35,7 @@ def standard_run(name: str, scale: str | None, runs: Sequence[Run]) -> Run | Non
     The name of an experiment stands for the run with the settings of a scale, any other name for one run. Without a
     scale, a quick run is preferred to one at the paper's scale.
     """
-    is_experiment = not is_run_folder(name) and any(run.experiment in (name, Path(name).name) for run in runs)
+    is_experiment = not is_run_folder(name) and any(_is_of(run, name) for run in runs)
     if is_experiment:
         runs = [run for run in runs if run.is_standard and scale in (None, run.scale)]
         runs = sorted(runs, key=lambda run: run.scale != "quick")
@@ -51,13 +53,19 @@ def one_run(name: str, scale: str, roots: Sequence[Path]) -> Run:
         names = ", ".join(f"{run.scale}/{run.folder.name}" for run in runs)
         raise ValueError(f"{name} was not run with the settings of a scale; name one of its runs: {names}")
     if not found and not runs:
-        raise ValueError(f"{name} was not run yet: wane run {name} --scale {scale}")
+        raise ValueError(f"{name} was not run yet: {command(name, scale, {})}")
     run = found[0] if found else runs[0]
     if run.problems:
         raise ValueError(f"{run.folder} cannot be compared. {run.problems[0]}")
     return run
 
 
+def _is_of(run: Run, name: str) -> bool:
+    """Returns whether a run is one of an experiment, which is called by its name or by its file."""
+    file = Path(name).name if own.is_file_name(name) else None
+    return run.experiment in (name, file) or (file is not None and Path(run.source).name == file)
+
+
 def is_run_folder(name: str) -> bool:
     """Returns whether a name is the path of a run's folder."""
-    return Path(name).is_dir() and Path(name).absolute().parent.name in SCALES
+    return os.path.isdir(name) and Path(name).absolute().parent.name in SCALES

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
 
 from wane import files
 from wane.report import words
@@ -21,6 +22,7 @@ from wane.report.collect import Run, collect
 from wane.report.paper import missing, rows_of
 from wane.report.pictures import Picture, PictureError, thumbnail
 from wane.report.verdicts import Entry, Known, Line, entries, scales_of, tally
+from wane.texts import plain
 
 STYLE = Path(__file__).with_name("style.css")
 POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
@@ -42,8 +44,7 @@ def write(path: str | Path, *roots: str | Path, experiments: Sequence[Known] | N
 
         experiments = [find(name) for name in NAMES]
     page = build(collect(*roots), experiments)
-    # Names read from JSON may hold lone surrogates, which cannot be encoded.
-    return files.write(Path(path), lambda draft: draft.write_text(page, encoding="utf-8", errors="replace"))
+    return files.write(Path(path), lambda draft: draft.write_text(page, encoding="utf-8"))
 
 
 def build(runs: Sequence[Run], experiments: Sequence[Known]) -> str:
@@ -97,6 +98,11 @@ def _thumbnails(found: Sequence[Entry]) -> dict[str, Picture]:
     return small
 
 
+def _finalized(value: Any) -> Any:
+    """Returns a value as text without the characters that a browser obeys, such as marks that reverse what follows."""
+    return value if isinstance(value, Markup) else plain(str(value), keep="\n\t")
+
+
 @cache
 def _environment() -> Environment:
     """Returns the templates, with the functions that turn numbers, times and names into text."""
@@ -104,6 +110,7 @@ def _environment() -> Environment:
         loader=PackageLoader("wane.report"),
         autoescape=True,
         undefined=StrictUndefined,
+        finalize=_finalized,
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,

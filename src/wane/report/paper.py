@@ -110,8 +110,8 @@ MISSING = (
     Missing(
         "Section 4.1",
         "The λ operator on sets of states.",
-        "It is computed exactly (wane.patch_representation), the experiment patch-operator draws it, and lemma B.4 is "
-        "judged; but no network learns it for sets.",
+        "It is computed exactly (wane.patch_representation), the gallery draws it, and lemma B.4 is judged; but no "
+        "network learns it for sets.",
     ),
     Missing(
         "Section 4.1",

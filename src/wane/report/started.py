@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from wane.files import DamagedFile, read_json
+from wane.files import DamagedFile, open_ordinary, read_json
 from wane.report.checks import find_inside
 from wane.report.words import command
 
@@ -93,7 +93,7 @@ def _share_of_loop(path: Path) -> float:
     try:
         if path.is_symlink():
             return 0.0
-        with open(path, "rb") as file:
+        with open_ordinary(path) as file:
             header = file.read(min(int.from_bytes(file.read(8), "little"), LARGEST))
         about = json.loads(json.loads(json.loads(header)["__metadata__"]["wane"])["about"])
         return min(max(about["done"] / about["chunks"], 0.0), 1.0)

@@ -14,6 +14,7 @@ from rich.text import Text
 from wane.report.collect import Run
 from wane.report.verdicts import Entry, Known, entries, tally
 from wane.report.words import SIGNS, changes, count, estimate, tally_sentence
+from wane.texts import plain
 
 STYLES = {"holds": "green", "fails": "bold red", "undecided": "yellow", "not tested": "yellow", "not run": "dim"}
 ORDER = ("fails", "undecided", "not tested", "holds")
@@ -38,7 +39,7 @@ def summary(runs: Sequence[Run], experiments: Sequence[Known] = ()) -> Renderabl
     if len(runs) == 1 and runs[0].changed:
         return _listed([Finding(found[0].name, runs[0].scale, record) for record in runs[0].claims], [])
     not_run = {entry.name: sum(line.verdict == "not run" for line in entry.lines) for entry in found}
-    missing = [f"{name} ({count(n, 'claim', 'claims')})" for name, n in not_run.items() if n]
+    missing = [plain(f"{name} ({count(n, 'claim', 'claims')})") for name, n in not_run.items() if n]
     blocks = [_listed(list(_findings(found)), missing, sum(not_run.values())), *_other_runs(runs)]
     return Group(*blocks)
 
@@ -68,11 +69,6 @@ def run_state(run: Run) -> str:
 def one_line(*parts: str | tuple[str, str]) -> Text:
     """Returns a line that is cut at the width of the terminal instead of being broken."""
     return Text.assemble(*parts, no_wrap=True, overflow="ellipsis")
-
-
-def plain(text: str) -> str:
-    """Returns text in which characters that could control a terminal are replaced."""
-    return "".join(letter if letter.isprintable() else "�" for letter in text)
 
 
 def _listed(findings: Sequence[Finding], missing: Sequence[str], not_run: int = 0) -> Group:

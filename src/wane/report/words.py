@@ -2,12 +2,13 @@
 
 import json
 import math
-import shlex
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
+
+from wane.texts import join
 
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 SIGNS = {"holds": "✓", "fails": "✗", "undecided": "~", "not tested": "?", "not run": "○"}
@@ -141,7 +142,7 @@ def command(name: str, scale: str, changed: Mapping[str, Any], out: Path = Path(
     """
     options = [word for field, value in changed.items() for word in _option(field, value)]
     options += [] if out == Path("out") else ["--out", str(out)]
-    return shlex.join(["wane", "run", _nearby(name), "--scale", scale, *options])
+    return join(["wane", "run", _nearby(name), "--scale", scale, *options])
 
 
 def _nearby(name: str) -> str:
@@ -174,7 +175,7 @@ def evaluate_command(folder: Path, agent: str) -> str:
     >>> evaluate_command(Path("out/quick/toy"), "lam=0.5")
     'wane evaluate out/quick/toy/agents/lam=0.5'
     """
-    return shlex.join(["wane", "evaluate", str(folder / "agents" / agent)])
+    return join(["wane", "evaluate", str(folder / "agents" / agent)])
 
 
 def count(n: int, one: str, many: str) -> str:

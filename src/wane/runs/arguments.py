@@ -8,6 +8,7 @@ import functools
 import inspect
 import io
 import re
+import sys
 from collections.abc import Callable, Sequence
 from types import NoneType, UnionType
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
@@ -17,6 +18,7 @@ from tyro.constructors import ConstructorRegistry, PrimitiveConstructorSpec, Pri
 
 from wane.runs.errors import UsageError
 from wane.settings import check_values, deferred
+from wane.texts import cut
 
 REGISTRY = ConstructorRegistry()
 SENTENCES = {
@@ -106,7 +108,7 @@ def number_rule(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[Any] | None
             return number(words[0])
         except ValueError:
             kind = "a number" if number is float else "a whole number"
-            _refused.append(f"{kind} is needed, got {words[0]!r}")
+            _refused.append(f"{kind} is needed, got {cut(repr(words[0]))}")
             raise ValueError(_refused[-1]) from None
 
     return PrimitiveConstructorSpec(
@@ -114,6 +116,30 @@ def number_rule(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[Any] | None
         metavar="{None}|" * optional + number.__name__.upper(),
         instance_from_str=read,
         is_instance=lambda value: (optional and value is None) or _is_number(value),
+        str_from_instance=lambda value: [str(value)],
+    )
+
+
+@REGISTRY.primitive_rule
+def object_rule(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[Any] | None:
+    """Returns how to read an object such as a depletion, which no word can stand for, or None for any other type.
+
+    Without this rule, tyro would offer a command for each class. Such an option takes "none" alone.
+    """
+    equinox, members = sys.modules.get("equinox"), [_bare(member) for member in _members(info.type)]
+    if equinox is None or not any(isinstance(each, type) and issubclass(each, equinox.Module) for each in members):
+        return None
+
+    def read(words: list[str]) -> None:
+        if NoneType not in members or words[0].lower() != "none":
+            _refused.append(f"this can be set in Python only, not to {cut(repr(words[0]))}")
+            raise ValueError(_refused[-1])
+
+    return PrimitiveConstructorSpec(
+        nargs=1,
+        metavar="{None}" if NoneType in members else "{set in Python}",
+        instance_from_str=read,
+        is_instance=lambda value: True,
         str_from_instance=lambda value: [str(value)],
     )
 

@@ -12,7 +12,6 @@ from wane import agents, worlds
 from wane.agents.common.driving import Played, drive
 from wane.agents.common.rollout import Episode, require_room
 from wane.agents.trained import Trained
-from wane.worlds import World
 from wane.worlds.control import Task
 from wane.worlds.process import Solvable, Tabular
 
@@ -49,7 +48,7 @@ def evaluate(trained: Trained, world: Tabular | Task | None = None, episodes: in
     return Evaluation(returns, rewards.sum(1), live.sum(1), played)
 
 
-def place_called(name: str, trained: Trained) -> World | Task:
+def place_called(name: str, trained: Trained) -> Tabular | Task:
     """Returns the world of a name, or the task for an agent that was trained in one. Raises ValueError if unknown."""
     return Task(name) if isinstance(trained.world, Task) else worlds.make(name)
 

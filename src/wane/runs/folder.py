@@ -22,6 +22,16 @@ from wane.runs.errors import RunError
 
 RESULTS = ("*.parquet", "*.gif", "figure.*", "agents/*/*")
 """Patterns of files that are removed if the newest run.json does not list them: another version may have left them."""
+FILES = (
+    *(*RESULTS, "run.json", "claims.json", "checkpoint/started.json", "checkpoint/*/part.json"),
+    *("checkpoint/*/*.safetensors", "checkpoint/*/*.outputs", "checkpoint/*/tables/*", "checkpoint/*/agents/*/*"),
+)
+"""Patterns of the files that a run writes. It cannot replace a folder by a file."""
+FOLDERS = (
+    *(".new", READY, "agents", "agents/[!.]*", "checkpoint", "checkpoint/fixed", "checkpoint/seeds-*"),
+    *("checkpoint/*/tables", "checkpoint/*/agents", "checkpoint/*/agents/*"),
+)
+"""Patterns of the folders that a run makes."""
 
 
 class Folder:
@@ -39,11 +49,13 @@ class Folder:
     def locked(self) -> Iterator[None]:
         """Locks the folder against runs in other processes, until the block ends or this process dies.
 
-        Raises RunError if another process holds the lock, if the path is a file, or if it is or holds a symbolic link.
+        Raises RunError if another process holds the lock, if the path is a file, if it is or holds a symbolic link, or
+        if it holds a folder where a file belongs or the reverse: the results could not be written after all the work.
         """
         if self.path.exists() and not self.path.is_dir():
             raise RunError(f"{self.path} is a file: name another --out")
         self._refuse_links()
+        self._refuse_wrong_kinds()
         self.path.mkdir(parents=True, exist_ok=True)
         with open(os.open(self.path / ".lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666), "w") as file:
             try:
@@ -102,6 +114,15 @@ class Folder:
         for folder in (*agents.glob("*"), agents):
             if folder.is_dir() and not any(folder.iterdir()):
                 folder.rmdir()
+
+    def _refuse_wrong_kinds(self) -> None:
+        lock = self.path / ".lock"
+        for path in [path for pattern in FILES for path in self.path.glob(pattern) if path.is_dir()]:
+            raise RunError(f"{path} is a folder, and a file of the run belongs there: remove it")
+        for path in [path for pattern in FOLDERS for path in self.path.glob(pattern) if not path.is_dir()]:
+            raise RunError(f"{path} is a file, and a folder of the run belongs there: remove it")
+        if lock.exists() and not lock.is_file():
+            raise RunError(f"{lock} is not an ordinary file, and the lock of the run belongs there: remove it")
 
     def _refuse_links(self) -> None:
         """Raises RunError if the folder of the scale, the run's folder or anything in it is a symbolic link."""

@@ -7,6 +7,7 @@ so tasks can be divided, lost and repeated. Parts are returned as soon as they a
 import multiprocessing
 import os
 import pickle
+import signal
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -113,7 +114,12 @@ def _in_processes(tasks: Sequence[Task], processes: int) -> Iterator[Done]:
     # Each worker is a fresh interpreter, because a fork of a process that runs JAX hangs.
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(processes, mp_context=context, initializer=end_with_parent) as pool:
-        futures = [pool.submit(_finished, task) for task in tasks]
+        # Workers inherit that Ctrl-C is blocked. A terminal sends it to them too, and this process ends them.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            futures = [pool.submit(_finished, task) for task in tasks]
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
         try:
             for future in as_completed(futures):
                 yield future.result()

@@ -1,10 +1,7 @@
 """The loop of a run: it reports its progress, saves checkpoints, and resumes where a killed run stopped."""
 
-import signal
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +10,7 @@ import numpy as np
 
 from wane.experiments.contract import HostState, Loop, Step, stack_named
 from wane.files import Arrays, name_leaves, nest, save_arrays
+from wane.runs import interrupts
 from wane.runs.checkpoint import CURE, Checkpoint, Progress
 from wane.runs.errors import CheckpointError
 from wane.types import Scalar
@@ -80,48 +78,45 @@ class SavingLoop(Loop):
             if self.report:
                 self.report(name, float(done * work), float(chunks * work), unit)
 
-        with interrupts_between_chunks(host is not None) as interrupted:
-            end = self._advance(checkpoint, start, step, chunks, tell, interrupted)
+        with interrupts.held():
+            end = self._advance(checkpoint, start, step, chunks, tell)
         tell(chunks)
         return end.state, nest(end.outputs)
 
     def _advance(
-        self,
-        checkpoint: Checkpoint,
-        now: Progress,
-        step: Step,
-        chunks: int,
-        tell: Callable[[int], None],
-        interrupted: Callable[[], bool],
+        self, checkpoint: Checkpoint, start: Progress, step: Step, chunks: int, tell: Callable[[int], None]
     ) -> Progress:
         """Computes the missing chunks, saves now and then, and returns the final progress."""
         pause = self.seconds if checkpoint.host is None else self.host_seconds
-        fresh: list[Arrays] = []
-        held, outputs = now.done, self.folder / f"{checkpoint.name}.outputs"
+        held, outputs = start.done, self.folder / f"{checkpoint.name}.outputs"
+        # One variable holds the progress and the outputs that are not yet in it, so that no Ctrl-C finds them apart.
+        latest: tuple[Progress, list[Arrays]] = start, []
         saved = written = time.perf_counter()
         try:
-            for i in range(now.done, chunks):
+            for i in range(start.done, chunks):
                 tell(i)
+                now, fresh = latest
                 state, output = jax.block_until_ready(step(now.state, i))
-                now, fresh = now._replace(done=i + 1, state=state), [*fresh, name_leaves(output)]
-                stop = interrupted()
-                if now.done == chunks or stop or time.perf_counter() - saved >= pause:
-                    now, fresh = self._with(now, fresh), []
-                    checkpoint.save(now)
+                latest = now._replace(done=i + 1, state=state), [*fresh, name_leaves(output)]
+                stop = interrupts.is_interrupted()
+                if i + 1 == chunks or stop or time.perf_counter() - saved >= pause:
+                    latest = self._with(*latest), []
+                    checkpoint.save(latest[0])
                     outputs.unlink(missing_ok=True)
-                    held = now.done
+                    held = i + 1
                     saved = written = time.perf_counter()
                 elif checkpoint.host is not None and time.perf_counter() - written >= min(self.seconds, OUTPUT_SECONDS):
-                    save_arrays(outputs, self._with(now, fresh).outputs)
+                    save_arrays(outputs, self._with(*latest).outputs)
                     written = time.perf_counter()
                 if stop:
                     raise KeyboardInterrupt
         except KeyboardInterrupt:
-            # An interrupted chunk may have changed the host's state, which then no longer fits the loop's state.
-            if now.done > held and checkpoint.host is None:
-                checkpoint.save(self._with(now, fresh))
+            # A second Ctrl-C comes at any moment. The chunk that it interrupts may have changed the host's state, which
+            # then no longer fits the loop's state.
+            if latest[0].done > held and checkpoint.host is None:
+                checkpoint.save(self._with(*latest))
             raise
-        return now
+        return latest[0]
 
     def _with(self, now: Progress, fresh: list[Arrays]) -> Progress:
         """Returns the progress with the new outputs after the earlier ones."""
@@ -129,28 +124,3 @@ class SavingLoop(Loop):
         if now.outputs:
             stacked = {name: np.concatenate([now.outputs[name], new]) for name, new in stacked.items()} or now.outputs
         return now._replace(outputs=stacked, seconds=self.elapsed)
-
-
-@contextmanager
-def interrupts_between_chunks(active: bool) -> Iterator[Callable[[], bool]]:
-    """Delays the first Ctrl-C until the block ends, and yields a function that returns whether there was one.
-
-    A second Ctrl-C interrupts at once. Signals reach the main thread only, so other threads need no delay.
-    """
-    if not active or threading.current_thread() is not threading.main_thread():
-        yield lambda: False
-        return
-    received: list[int] = []
-
-    def note(number: int, frame: Any) -> None:
-        if received:
-            raise KeyboardInterrupt
-        received.append(number)
-
-    earlier = signal.signal(signal.SIGINT, note)
-    try:
-        yield lambda: bool(received)
-        if received:
-            raise KeyboardInterrupt
-    finally:
-        signal.signal(signal.SIGINT, earlier)

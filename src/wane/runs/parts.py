@@ -12,10 +12,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import pandas as pd
-
+from wane.experiments.common.tables import read_table
 from wane.experiments.contract import Savable, Tables
-from wane.files import DamagedFile, checksum, find_published, read_json, write, write_json
+from wane.files import DamagedFile, checksum, read_bytes, read_json, write, write_json
 
 AgentFiles = dict[str, bytes]
 """The files of one saved agent, by name."""
@@ -37,14 +36,16 @@ def agent_files(agents: Mapping[str, Savable]) -> dict[str, AgentFiles]:
     for name, agent in agents.items():
         with tempfile.TemporaryDirectory() as folder:
             agent.save(Path(folder) / "agent")
-            found[name] = _read_files(Path(folder) / "agent")
+            found[name] = {path.name: path.read_bytes() for path in sorted((Path(folder) / "agent").iterdir())}
     return found
 
 
 def write_tables(folder: Path, tables: Tables) -> None:
     """Writes NAME.parquet for every table. Raises ValueError for a name that cannot be the name of a file."""
     for name, table in tables.items():
-        write(folder / f"{file_name(name)}.parquet", table.to_parquet)
+        # PyArrow opens only files whose names are UTF-8, so it gets none to open.
+        content = table.to_parquet()
+        write(folder / f"{file_name(name)}.parquet", lambda draft, content=content: draft.write_bytes(content))
 
 
 def write_agents(folder: Path, agents: Mapping[str, AgentFiles]) -> None:
@@ -74,9 +75,8 @@ def save_part(folder: Path, fingerprint: str, part: Part) -> None:
         shutil.rmtree(folder / name, ignore_errors=True)
     write_tables(folder / "tables", part.tables)
     write_agents(folder / "agents", part.agents)
-    files = {f"{name}/{path}": sha for name in ("tables", "agents") for path, sha in checksums(folder / name).items()}
     names = {"tables": list(part.tables), "agents": list(part.agents)}
-    note = {"fingerprint": fingerprint, "cost": part.cost, **names, "files": files}
+    note = {"fingerprint": fingerprint, "cost": part.cost, **names, "files": _files(folder)}
     write_json(folder / "part.json", note, sealed=True)
 
 
@@ -89,10 +89,16 @@ def problem_of_part(folder: Path, fingerprint: str) -> str | None:
         if note["fingerprint"] != fingerprint:
             return "missing"
         _check_note(note)
-        wrong = [name for name, sha in note["files"].items() if checksum(find_published(folder, name)) != sha]
+        found, listed = _files(folder), note["files"]
+        wrong = [name for name in {**listed, **found} if listed.get(name) != found.get(name)]
     except (DamagedFile, OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         return f"part.json or a file of it cannot be read ({error})"
     return f"{wrong[0]} was changed" if wrong else None
+
+
+def _files(folder: Path) -> dict[str, str]:
+    """Returns the SHA-256 of every file of a part but part.json."""
+    return {f"{name}/{path}": sha for name in ("tables", "agents") for path, sha in checksums(folder / name).items()}
 
 
 def _check_note(note: dict[str, Any]) -> None:
@@ -113,19 +119,14 @@ def _check_note(note: dict[str, Any]) -> None:
 def load_part(folder: Path) -> Part:
     """Reads a part that `problem_of_part` finds nothing wrong with. Raises DamagedFile if a file holds no table."""
     note = read_json(folder / "part.json")
-    tables = {name: _read_table(folder / "tables" / f"{name}.parquet") for name in note["tables"]}
-    agents = {name: _read_files(folder / "agents" / name) for name in note["agents"]}
-    return Part(tables, agents, note["cost"])
-
-
-def _read_table(path: Path) -> pd.DataFrame:
     try:
-        return pd.read_parquet(path)
-    except (OSError, ValueError) as error:
-        raise DamagedFile(
-            f"{path} holds no table ({error}): run again without --resume to start over and replace it"
-        ) from error
-
-
-def _read_files(folder: Path) -> AgentFiles:
-    return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
+        tables = {name: read_table(folder / "tables" / f"{name}.parquet") for name in note["tables"]}
+    except DamagedFile as error:
+        raise DamagedFile(f"{error}: run again without --resume to start over and replace it") from error
+    agents: dict[str, AgentFiles] = {name: {} for name in note["agents"]}
+    for path in note["files"]:
+        kind, _, rest = path.partition("/")
+        name, _, file = rest.partition("/")
+        if kind == "agents" and name in agents:
+            agents[name][file] = read_bytes(folder / path)
+    return Part(tables, agents, note["cost"])

@@ -35,7 +35,7 @@ def publish(run: Run, tasks: Sequence[Task], launcher: Launcher, console: Consol
     tables = join(fixed[0] if fixed else {}, [part.tables for part in seeded])
     claims = [_judge(claim, run.settings, tables) for claim in experiment.claims]
     agents = _agents(run, list(parts.values()), console)
-    about = {"experiment": run.name, "scale": run.scale, "settings": record.plain(run.settings)}
+    about = {"experiment": run.filed, "scale": run.scale, "settings": record.plain(run.settings)}
     about |= {"changed": {name: record.plain(value) for name, value in run.changed.items()}}
     about |= record.about(experiment) | {"fingerprint": run.fingerprint} | _cost(list(parts.values()))
     about |= {"launcher": launcher.launcher, "parts": max(1, len(seeded)), "file": source_file(run)}
@@ -45,14 +45,14 @@ def publish(run: Run, tasks: Sequence[Task], launcher: Launcher, console: Consol
         write_json(folder / "claims.json", claims)
         films, failures = write_pictures(experiment, run.settings, tables, folder)
         for name, reason in failures.items():
-            console.print(f"{run.name}: the {name} could not be drawn: {reason}", markup=False, soft_wrap=True)
+            console.print(f"{run.filed}: the {name} could not be drawn: {reason}", markup=False, soft_wrap=True)
         write_agents(folder / "agents", agents)
         lists = {"films": films, "failures": failures, "tables": list(tables), "agents": list(agents)}
         write_json(folder / "run.json", about | lists | {"files": checksums(folder)}, sealed=True)
 
     run.folder.publish(fill)
     verdicts = [claim["verdict"] for claim in claims]
-    console.print(f"{run.name}: {verdicts.count('holds')} of {len(verdicts)} claims hold, {about['seconds']:.1f} s")
+    console.print(f"{run.filed}: {verdicts.count('holds')} of {len(verdicts)} claims hold, {about['seconds']:.1f} s")
 
 
 def _cost(parts: Sequence[Part]) -> dict[str, Any]:
@@ -69,13 +69,13 @@ def _agents(run: Run, parts: Sequence[Part], console: Console) -> dict[str, Agen
     agents: dict[str, AgentFiles] = {}
     for part in parts:
         for name in sorted(set(part.agents) & set(agents)):
-            console.print(f"{run.name}: several parts kept an agent {name!r}; only that of the lowest seeds is kept")
+            console.print(f"{run.filed}: several parts kept an agent {name!r}; only that of the lowest seeds is kept")
         agents = agents | {name: files for name, files in part.agents.items() if name not in agents}
     size = sum(len(content) for files in agents.values() for content in files.values())
     if size <= MOST_AGENT_BYTES:
         return agents
     console.print(
-        f"{run.name}: the agents are {size / 1e6:.0f} MB together, more than {MOST_AGENT_BYTES / 1e6:.0f}, so they "
+        f"{run.filed}: the agents are {size / 1e6:.0f} MB together, more than {MOST_AGENT_BYTES / 1e6:.0f}, so they "
         f"stay in {run.folder.checkpoint}/*/agents, which the next run without --resume replaces",
         soft_wrap=True,
     )
@@ -103,7 +103,7 @@ def write_pictures(
     # With a fixed salt, the same figure gives the same file.
     style = matplotlib.rc_context({"svg.hashsalt": "wane", "svg.fonttype": "path"})
     with _noting("figure", failures, [png, svg]), style:
-        figure = experiment.draw(settings, tables)
+        figure = experiment.figure(settings, tables)
         figure.savefig(png, dpi=150)
         figure.savefig(svg, metadata={"Date": None})
     films: Mapping[str, Callable[[Path], Any]] = {}

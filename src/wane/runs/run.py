@@ -18,7 +18,7 @@ from typing import Any
 
 import jax
 
-from wane.experiments import find, module_of
+from wane.experiments import find, module_of, own
 from wane.experiments.contract import Experiment, Scale, Settings, changed, flat
 from wane.runs import record
 from wane.runs.fingerprint import code_fingerprint
@@ -45,6 +45,11 @@ class Run:
         return find(self.name)
 
     @property
+    def filed(self) -> str:
+        """The name under which the run is filed: that of a file's experiment is its own, not the name of the file."""
+        return self.experiment.name if own.is_file_name(self.name) else self.name
+
+    @property
     def changed(self) -> dict[str, Any]:
         """The settings that differ from the scale's, by dotted name."""
         return changed(self.settings, self.experiment.settings(self.scale))
@@ -52,7 +57,7 @@ class Run:
     @property
     def folder(self) -> Folder:
         """The run's folder. Its name shows the changed settings, so that other settings have another folder."""
-        return Folder(self.out / self.scale / folder_name(self.name, self.changed))
+        return Folder(self.out / self.scale / folder_name(self.filed, self.changed))
 
     @property
     def fingerprint(self) -> str:

@@ -6,6 +6,7 @@ from contextlib import ExitStack
 
 from rich.console import Console
 
+from wane.runs import interrupts
 from wane.runs.checkpoint import unusable
 from wane.runs.launchers import Task, compute, is_one_program, ready
 from wane.runs.options import Launcher
@@ -33,16 +34,16 @@ def run_all(
     checkpoint raises CheckpointError.
     """
     launcher, console = launcher or Launcher(), console or Console(quiet=True, markup=False)
-    with ready(launcher), ExitStack() as stack:
+    with interrupts.noted(), ready(launcher), ExitStack() as stack:
         missing: dict[Run, list[Task]] = {}
         for each in dict.fromkeys(runs):
             stack.enter_context(each.folder.locked())
             if resume and each.is_done():
-                console.print(f"{each.name}: already there", style="dim")
+                console.print(f"{each.filed}: already there", style="dim")
                 continue
             if not resume and each.folder.checkpoint.exists():
                 if each.folder.record() is None:
-                    console.print(f"{each.name}: starting over; --resume would have continued the interrupted run")
+                    console.print(f"{each.filed}: starting over; --resume would have continued the interrupted run")
                 shutil.rmtree(each.folder.checkpoint)
             missing[each] = each.tasks(launcher, save_seconds)
             write_started(each, missing[each])
@@ -63,6 +64,7 @@ def _compute(missing: dict[Run, list[Task]], launcher: Launcher, console: Consol
         for i, (task, part) in enumerate(compute(launcher, tasks, lambda task: report(task.experiment))):
             each = owner[task]
             save_part(task.folder, task.fingerprint, part)
+            interrupts.check()
             waiting[each].discard(task)
             if parts:
                 parts("parts", i + 1, len(tasks), "parts")

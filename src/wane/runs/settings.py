@@ -8,6 +8,7 @@ import tyro
 
 from wane.experiments.contract import Experiment, Settings
 from wane.runs.arguments import parse
+from wane.runs.errors import UsageError
 from wane.settings import check
 
 Options = TypeVar("Options")
@@ -23,6 +24,8 @@ def parse_settings(
     that make no sense, and SettingError for a setting that cannot be used.
     """
     preset = experiment.settings(options.scale)  # pyright: ignore[reportAttributeAccessIssue]
+    if not hasattr(preset, "seeds") and any(word.partition("=")[0] == "--seeds" for word in words):
+        raise UsageError(f"--seeds: {experiment.name} has no seeds, because nothing in it is random")
     both = dataclasses.make_dataclass(
         "Both",
         [

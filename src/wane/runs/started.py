@@ -14,7 +14,7 @@ from wane.runs.run import Run
 def write_started(run: Run, tasks: Iterable[Task]) -> None:
     """Writes checkpoint/started.json: the experiment, its settings, its parts, and the process that computes them."""
     about = {
-        "experiment": run.name,
+        "experiment": run.filed,
         "file": source_file(run),
         "changed": {name: record.plain(value) for name, value in run.changed.items()},
         "parts": [task.folder.name for task in tasks],

@@ -17,6 +17,7 @@ from wane.depletion import Depletion
 from wane.exact.representations import check_parameters
 from wane.mdp import check_sites
 from wane.names import nearest
+from wane.texts import shown
 from wane.types import AnyArray, Integer, Scalar
 from wane.worlds.grid import ACTIONS, Map
 
@@ -56,7 +57,7 @@ def find_state(map: Map, place: object, what: str) -> int:
         return map.state(int(spot[0]), int(spot[1]))
     if spot.dtype.kind in "iu" and spot.ndim == 0 and 0 <= int(spot) < map.n_states:
         return int(spot)
-    raise ValueError(f"{what} {place!r} is not a letter, a (row, column) or a state from 0 to {map.n_states - 1}")
+    raise ValueError(f"{what} {shown(place)} is not a letter, a (row, column) or a state from 0 to {map.n_states - 1}")
 
 
 def find_sites(map: Map, sites: Any) -> Int[np.ndarray, " sites"]:
@@ -72,7 +73,9 @@ def check_rewards(rewards: Any, n_sites: int) -> Float[AnyArray, " sites"]:
         try:
             rewards = np.asarray(rewards, dtype=float)
         except (TypeError, ValueError, OverflowError) as error:
-            raise ValueError(f"rewards must be one finite number for each site, got {rewards!r} ({error})") from error
+            raise ValueError(
+                f"rewards must be one finite number for each site, got {shown(rewards)} ({error})"
+            ) from error
     if rewards.shape != (n_sites,) or not (is_traced(rewards) or np.all(np.isfinite(rewards))):
         raise ValueError(f"rewards must be one finite r̄ for each of the {n_sites} sites, got {rewards}")
     return rewards
@@ -112,24 +115,24 @@ def check_start(probabilities: Float[np.ndarray, "..."], n_states: int) -> Float
     """Returns the probability of starting in each state."""
     if probabilities.shape != (n_states,):
         raise ValueError(f"start probabilities are one for each of {n_states} states, got shape {probabilities.shape}")
-    if np.any(probabilities < 0) or not np.isclose(probabilities.sum(), 1):
-        raise ValueError(
-            f"start probabilities must not be negative and must sum to 1, these sum to {probabilities.sum():.4g}"
-        )
+    with np.errstate(over="ignore"):
+        total = probabilities.sum()
+    if np.any(probabilities < 0) or not np.isclose(total, 1):
+        raise ValueError(f"start probabilities must not be negative and must sum to 1, these sum to {total:.4g}")
     return probabilities
 
 
 def check_n_actions(n_actions: Any) -> int:
     """Returns 4 or 5."""
     if n_actions not in (4, 5):
-        raise ValueError(f"n_actions is 4 (no staying) or 5, got {n_actions}")
+        raise ValueError(f"n_actions is 4 (no staying) or 5, got {shown(n_actions)}")
     return int(n_actions)
 
 
 def check_timing(timing: Any) -> Literal["arrival", "departure"]:
     """Returns "arrival" or "departure"."""
     if timing not in ("arrival", "departure"):
-        raise ValueError(f'timing is "arrival" or "departure", got {timing!r}')
+        raise ValueError(f'timing is "arrival" or "departure", got {shown(timing)}')
     return timing
 
 
@@ -140,7 +143,7 @@ def check_horizon(horizon: Any) -> int | None:
     if not _is_real(horizon) or not 1 <= horizon <= LONGEST or int(horizon) != horizon:
         raise ValueError(
             f"horizon is a whole number of steps, from 1 to {LONGEST:,} (the world counts them in 32 bits), or None "
-            f"for episodes without an end, got {horizon!r}"
+            f"for episodes without an end, got {shown(horizon)}"
         )
     return int(horizon)
 
@@ -148,14 +151,14 @@ def check_horizon(horizon: Any) -> int | None:
 def check_slip(slip: Any) -> float:
     """Returns a probability."""
     if not _is_real(slip) or not 0 <= slip <= 1:
-        raise ValueError(f"slip is a probability, from 0 to 1, got {slip!r}")
+        raise ValueError(f"slip is a probability, from 0 to 1, got {shown(slip)}")
     return float(slip)
 
 
 def check_finite(name: str, value: Any) -> Any:
     """Returns the value of a setting that must be a finite number."""
     if not is_traced(value) and not (_is_real(value) and np.isfinite(_to_float(value))):
-        raise ValueError(f"{name} must be a finite number, got {value!r}")
+        raise ValueError(f"{name} must be a finite number, got {shown(value)}")
     return value
 
 

@@ -29,10 +29,11 @@ from wane import depletion as depletions
 from wane import regrowth
 from wane.checks import is_traced
 from wane.depletion import Depletion
-from wane.files import read_json
+from wane.files import DEEPEST, is_deep, read_json
 from wane.mdp import MDP
 from wane.names import unknown
 from wane.plugins import find, name_of, offered
+from wane.texts import shown
 from wane.worlds.control import task as control
 from wane.worlds.control.task import Task
 from wane.worlds.mdp_world import MDPWorld
@@ -144,6 +145,8 @@ def from_text(source: str | Path, trust: Sequence[str] = ()) -> World:
     except (ValueError, RecursionError) as error:
         cure = "" if source.lstrip().startswith("{") else ": to read a file, pass its pathlib.Path"
         raise ValueError(f"the description of a world is not JSON ({error}){cure}") from error
+    if is_deep(description):
+        raise ValueError(f"the description of a world nests lists or dictionaries more than {DEEPEST} deep")
     return world_from_description(description, trust)
 
 
@@ -186,7 +189,7 @@ def depletion_from_description(description: Any, trust: Sequence[str] = ()) -> D
     """
     if not isinstance(description, dict) or not isinstance(description.get("kind"), str):
         kinds = ", ".join(KINDS)
-        raise ValueError(f'a depletion is a dictionary with its "kind" ({kinds}), got {description!r}')
+        raise ValueError(f'a depletion is a dictionary with its "kind" ({kinds}), got {shown(description)}')
     kind = _kind_called(description["kind"], trust)
     values = {name: value for name, value in description.items() if name != "kind"}
     fields = {field.name: field for field in dataclasses.fields(kind)}
@@ -246,10 +249,10 @@ def _is_number(value: Any) -> bool:
 def _check_keys(description: Any, what: str, fields: tuple[dataclasses.Field[Any], ...]) -> None:
     """Raises ValueError unless all names of a dictionary are fields, and all fields without a default are there."""
     if not isinstance(description, dict):
-        raise ValueError(f"{what} is described by a dictionary, got {description!r}")
+        raise ValueError(f"{what} is described by a dictionary, got {shown(description)}")
     names = [field.name for field in fields]
     if strange := [name for name in description if name not in names]:
-        raise ValueError(f"{what} has no {strange[0]!r}: it has {', '.join(names)}")
+        raise ValueError(f"{what} has no {shown(strange[0])}: it has {', '.join(names)}")
     for field in fields:
         required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
         if required and field.name not in description:
@@ -258,8 +261,16 @@ def _check_keys(description: Any, what: str, fields: tuple[dataclasses.Field[Any
 
 def _number(value: Any, name: str) -> int | float:
     if not _is_number(value):
-        raise ValueError(f"{name} is a number, got {value!r}")
+        raise ValueError(f"{name} is a number, got {shown(value)}")
     return value
+
+
+def _whole(value: Any, name: str) -> int:
+    """Reads a whole number, which other programs may write as 5.0."""
+    number = _number(value, name)
+    if isinstance(number, float) and not number.is_integer():
+        raise ValueError(f"{name} is a whole number, got {value!r}")
+    return int(number)
 
 
 def _optional(value: Any, name: str) -> int | float | None:
@@ -268,7 +279,7 @@ def _optional(value: Any, name: str) -> int | float | None:
 
 def _text(value: Any, name: str) -> str:
     if not isinstance(value, str):
-        raise ValueError(f"{name} is text, got {value!r}")
+        raise ValueError(f"{name} is text, got {shown(value)}")
     return value
 
 
@@ -285,15 +296,15 @@ def _array(value: Any, name: str) -> Any:
     try:
         array = np.array(value)
     except ValueError as error:
-        raise ValueError(f"the rows of {name} have different lengths: {value}") from error
+        raise ValueError(f"the rows of {name} have different lengths: {shown(value)}") from error
     if array.dtype.kind not in "if":
-        raise ValueError(f"{name} holds an integer that is too large for 64 bits: {value}")
+        raise ValueError(f"{name} holds an integer that is too large for 64 bits: {shown(value)}")
     return array
 
 
 def _list_of(value: Any, name: str) -> list[Any]:
     if not isinstance(value, list):
-        raise ValueError(f"{name} is a list, got {value!r}")
+        raise ValueError(f"{name} is a list, got {shown(value)}")
     return value
 
 
@@ -310,10 +321,10 @@ _READERS: dict[str, Callable[[Any, str], Any]] = {
     "timing": _text,
     "wall_penalty": _number,
     "start": lambda value, name: value if isinstance(value, str) else _array(value, name),
-    "n_actions": _number,
+    "n_actions": _whole,
     "slip": _number,
     "observation": _text,
-    "horizon": _optional,
+    "horizon": lambda value, name: None if value is None else _whole(value, name),
     "threshold": _optional,
     "policies": _arrays,
 }

@@ -23,6 +23,7 @@ from scipy.sparse.csgraph import connected_components
 
 from wane.limits import require_memory
 from wane.mdp import MDP
+from wane.texts import shown
 from wane.types import AnyArray, Integer
 
 ACTIONS = ("up", "right", "down", "left", "stay")
@@ -59,7 +60,7 @@ class Map:
         self.letters = np.array([list(line) for line in lines])
         self.free = self.letters != "#"
         if not self.free.any():
-            raise ValueError(f"a map needs a free cell: {text!r}")
+            raise ValueError(f"a map needs a free cell: {shown(text)}")
         self.cells = np.argwhere(self.free)
         self.number = np.where(self.free, np.cumsum(self.free).reshape(self.free.shape) - 1, -1)
 
@@ -100,7 +101,7 @@ class Map:
         """Returns the state number of the cell with this letter. Raises ValueError unless there is exactly one."""
         places = np.argwhere(self.letters == letter)
         if len(places) != 1:
-            raise ValueError(f"{letter!r} stands {len(places)} times on the map, but it must appear once")
+            raise ValueError(f"{shown(letter)} stands {len(places)} times on the map, but it must appear once")
         return self.state(*places[0])
 
     @cached_property
@@ -201,4 +202,4 @@ def _check_lines(lines: list[str], text: str) -> None:
     uneven = next((i for i, line in enumerate(lines) if len(line) != len(lines[0])), None)
     if uneven is not None or not lines[0]:
         row = uneven or 0
-        raise ValueError(f"all rows of a map have the same length; row {row} is {len(lines[row])} long: {text!r}")
+        raise ValueError(f"all rows of a map have the same length; row {row} is {len(lines[row])} long: {shown(text)}")

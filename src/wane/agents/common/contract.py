@@ -56,6 +56,9 @@ class Agent:
     be divided into chunks."""
     traceable: tuple[Literal["init", "train"], ...] = ("init", "train")
     """The functions that JAX can trace, so that they can be jitted and vmapped."""
+    by_site: bool = False
+    """Whether it learns something for each site, so that it acts only in worlds with as many. Others act on the rewards
+    of all states, or learn for given ones."""
 
     def __post_init__(self) -> None:
         if not is_plain(self.name):

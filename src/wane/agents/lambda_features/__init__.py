@@ -38,7 +38,7 @@ from wane.agents.lambda_features.networks import (
     update,
 )
 
-AGENT = Agent("lambda_features", Config, State, init, train, policy, update, traceable=("init",))
+AGENT = Agent("lambda_features", Config, State, init, train, policy, update, traceable=("init",), by_site=True)
 
 __all__ = [
     "Batch",

@@ -4,9 +4,11 @@ Settings list the beliefs, and any list is allowed. A claim that compares the tr
 both were run.
 """
 
-import numpy as np
+import pandas as pd
 
-from wane.experiments.contract import NotTested
+from wane.experiments.common.judging import exceeds
+from wane.experiments.common.statistics import paired_difference
+from wane.experiments.contract import Finding, NotTested
 
 
 def label(lam: float) -> str:
@@ -29,12 +31,17 @@ def others(beliefs: tuple[float, ...], lam: float) -> tuple[float, ...]:
     return found
 
 
-def true_belief(beliefs: np.ndarray, lam: float) -> float:
-    """Returns the belief that equals the true λ up to rounding. Raises NotTested if there is none."""
-    found = float(beliefs[np.abs(beliefs - lam).argmin()])
-    if abs(found - lam) > 1e-9:
-        raise NotTested(f"No belief equals the true λ, {lam:g}: the nearest one is {found:g}.")
-    return found
+def names(beliefs: tuple[float, ...], lam: float) -> dict[float, str]:
+    """Returns the name of each agent, in which the one with the true λ is marked."""
+    return {each: label(each) + (" (true)" if each == lam else "") for each in beliefs}
+
+
+def least_for_the_true(errors: pd.DataFrame, beliefs: tuple[float, ...], lam: float) -> Finding:
+    """Finds whether errors (seeds, λ̂) are smaller for the true λ than for the best wrong λ̂, paired by seed."""
+    need(beliefs, lam)
+    rival = min(others(beliefs, lam), key=lambda each: errors[each].mean())
+    means = ", ".join(f"{label(each)}: {errors[each].mean():.4g}" for each in beliefs)
+    return exceeds(paired_difference(errors[rival], errors[lam]), f"{means}; {len(errors)} seeds")
 
 
 def in_words(beliefs: tuple[float, ...]) -> str:

@@ -44,23 +44,3 @@ def claims(place: str) -> tuple[Claim, ...]:
         Claim("beats-lambda-0", "The true λ ends higher than λ̂ = 0.", ends_higher_than(0.0), "paper", place),
         Claim("beats-q-learning", "The true λ ends higher than plain Q-learning.", ends_higher_than(None)),
     )
-
-
-def below_the_optimum(missing: str, tolerance: float) -> Claim:
-    """Returns the claim that no evaluation of any agent is above the optimum.
-
-    The finding says how close the best agent comes. `missing` is the message if the optimum was not computed.
-    """
-
-    def test(settings: Learning, tables: Tables) -> Finding:
-        if "optimum" not in tables:
-            raise NotTested(missing)
-        highest, top = tables["optimum"]["value"].iloc[0], tables["curves"]["value"].max()
-        means = results(settings, tables["curves"]).mean()
-        detail = (
-            f"{means.idxmax()} ends highest, at {means.max():.3f} of {highest:.3f}; the best evaluation of any agent "
-            f"was {top:.3f}"
-        )
-        return Finding(bool(top <= highest + tolerance), highest - means.max(), None, detail)
-
-    return Claim("below-the-optimum", "No agent earns more than the optimum.", test, kind="identity")

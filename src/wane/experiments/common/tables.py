@@ -1,10 +1,14 @@
-"""Arrays as tables with one row for each entry."""
+"""Arrays as tables with one row for each entry, and tables that runs wrote."""
 
 from collections.abc import Iterable
+from io import BytesIO
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+
+from wane.files import DamagedFile, read_bytes
 
 
 def frame(values: Any, column: str, **axes: Iterable[Any]) -> pd.DataFrame:
@@ -37,3 +41,22 @@ def select(table: pd.DataFrame, **labels: Any) -> pd.DataFrame:
     for column, value in labels.items():
         chosen &= np.asarray(table[column] == value)
     return table[chosen]
+
+
+def read_table(path: Path) -> pd.DataFrame:
+    """Reads a table from a parquet file. Raises DamagedFile if the file holds none.
+
+    What pandas notes in such a file is not read: our tables need none of it, and a file from somewhere else can hold
+    anything there.
+    """
+    import pyarrow
+    from pyarrow import parquet
+
+    try:
+        # PyArrow opens only files whose names are UTF-8, so it gets the bytes.
+        table = parquet.ParquetFile(BytesIO(read_bytes(path))).read().replace_schema_metadata(None).to_pandas()
+    except (OSError, ValueError, pyarrow.ArrowException) as error:
+        raise DamagedFile(f"{path} holds no table ({error})") from error
+    if not table.columns.is_unique:
+        raise DamagedFile(f"{path} has several columns called {table.columns[table.columns.duplicated()][0]!r}")
+    return table

@@ -34,9 +34,6 @@ from wane.settings import DISTINCT, Range
 from wane.worlds.catalog import grid_6x6
 
 ROUNDING = 1e-9
-SMALLEST_DISTANCE = 1e-8
-"""Distances below this number are mostly rounding errors, so their ratios are meaningless."""
-
 Matrix = Float[np.ndarray, "states states"]
 Matrices = Float[np.ndarray, "visits states states"]
 
@@ -128,38 +125,6 @@ def _draw_cell(ax: Axes, phi: Float[np.ndarray, " visits"], limits: dict[str, fl
     ax.legend(frameon=False, loc="lower right")
 
 
-def one_is_first_occupancy(settings: NOccupancy, tables: Tables) -> Finding:
-    """Tests that Φ for N = 1 equals the FR."""
-    first_occupancy, phis, _ = representations(tables)
-    difference = float(np.abs(phis[0] - first_occupancy).max())
-    return Finding(difference < ROUNDING, difference, None, f"largest difference {difference:.1e}")
-
-
-def between(settings: NOccupancy, tables: Tables) -> Finding:
-    """Tests that FR ≤ Φ_(N) ≤ SR, and that Φ_(N) rises with N."""
-    first_occupancy, phis, successor = representations(tables)
-    rise = np.diff(phis, axis=0)
-    margin = np.minimum(phis - first_occupancy, successor - phis).min()
-    visited_again = successor > first_occupancy + ROUNDING
-    share = ((phis[1] - first_occupancy) / np.where(visited_again, successor - first_occupancy, 1.0))[visited_again]
-    detail = f"N = 2 covers {100 * share.mean():.0f} % of the way from FR to SR, wherever a site is visited again"
-    return Finding(bool(margin > -ROUNDING and rise.min() > -ROUNDING), float(share.mean()), None, detail)
-
-
-def tends_to_successor(settings: NOccupancy, tables: Tables) -> Finding:
-    """Tests that ratios of successive distances from the SR equal R, for distances above rounding errors."""
-    _, phis, successor = representations(tables)
-    distances = np.abs(successor - phis).max((1, 2))
-    return_chance = float(np.max(1 - 1 / np.diag(successor)))
-    large = distances[distances > SMALLEST_DISTANCE]
-    deviation = float(np.abs(large[1:] / large[:-1] - return_chance).max())
-    detail = (
-        f"the largest distance falls from {distances[0]:.2g} at N = 1 to {distances[-1]:.2g} at N = {settings.most}, "
-        f"each time by R = {return_chance:.4f}, to within {deviation:.0e}"
-    )
-    return Finding(deviation < 1e-6, float(distances[-1]), None, detail)
-
-
 def recursion(settings: NOccupancy, tables: Tables) -> Finding:
     """Tests that Φ satisfies the paper's recursion."""
     _, phis, _ = representations(tables)
@@ -181,20 +146,6 @@ EXPERIMENT = Experiment(
     fixed=fixed,
     draw=draw,
     claims=(
-        Claim(
-            "one-is-first-occupancy",
-            "For N = 1 it is the first-occupancy representation.",
-            one_is_first_occupancy,
-            kind="identity",
-        ),
-        Claim("between", "It lies between FR and SR, and rises with N.", between, kind="identity"),
-        Claim(
-            "tends-to-successor",
-            "For N → ∞ it tends to the successor representation; the distance falls by R, the largest discounted "
-            "chance of coming back, with every N.",
-            tends_to_successor,
-            kind="identity",
-        ),
         Claim(
             "recursion",
             "What one solve gives for all N satisfies the paper's recursion, N by N: it is not intractable.",

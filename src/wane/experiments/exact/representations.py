@@ -155,32 +155,6 @@ def _draw_transition(ax: Axes, lams: Float[np.ndarray, " lams"], rows: Float[np.
     ax.legend(frameon=False, fontsize="small", loc="upper left")
 
 
-def zero_is_first_occupancy(settings: Representations, tables: Tables) -> Finding:
-    """Tests that Φ of the smallest λ, which is 0, is the FR."""
-    return _recursion_holds(tables, 0, "first-occupancy")
-
-
-def one_is_successor(settings: Representations, tables: Tables) -> Finding:
-    """Tests that Φ of the largest λ, which is 1, is the SR."""
-    return _recursion_holds(tables, -1, "successor")
-
-
-def _recursion_holds(tables: Tables, which: int, recursion: str) -> Finding:
-    """Tests whether Φ of the smallest (0) or the largest (−1) λ solves the recursion of the FR or of the SR.
-
-    Each recursion has one solution only, so Φ is that representation if the residual is zero.
-    """
-    discount, residual = grid_6x6().discount, 0.0
-    for name in policies():
-        phi = phi_by_lambda(tables, name)[1][which]
-        visited, phi_next = np.eye(len(phi)), kernel(name) @ phi
-        # The FR stops counting at the first visit to the site; the SR goes on.
-        goes_on = 1 - visited if recursion == "first-occupancy" else 1.0
-        residual = max(residual, float(np.abs(phi - (visited + discount * goes_on * phi_next)).max()))
-    detail = f"three policies satisfy the {recursion} recursion to within {residual:.1e}"
-    return Finding(residual < ROUNDING, residual, None, detail)
-
-
 def between(settings: Representations, tables: Tables) -> Finding:
     """Tests that Φ rises with λ at entries whose site can be reached and revisited, and is constant elsewhere."""
     holds, largest_share, entries = True, 0.0, 0
@@ -213,18 +187,6 @@ EXPERIMENT = Experiment(
     fixed=fixed,
     draw=draw,
     claims=(
-        Claim(
-            "zero-is-first-occupancy",
-            "With λ = 0, Φ satisfies the recursion of the first-occupancy representation.",
-            zero_is_first_occupancy,
-            kind="identity",
-        ),
-        Claim(
-            "one-is-successor",
-            "With λ = 1, Φ satisfies the recursion of the successor representation.",
-            one_is_successor,
-            kind="identity",
-        ),
         Claim(
             "between",
             "In between, Φ rises with λ wherever a site is visited again, and nowhere else.",

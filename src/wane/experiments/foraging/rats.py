@@ -159,12 +159,6 @@ def present_bias(settings: Rats, tables: Tables) -> Finding:
     return exceeds(found, f"against {rival}, in units of log-likelihood for each rat, AIC counted")
 
 
-def belief_adds(settings: Rats, tables: Tables) -> Finding:
-    """Compares the planner that has a bias and a belief with the theorem that has only a bias."""
-    found = advantage(tables, "drop-told-bias", "theorem-bias")
-    return exceeds(found, "drop-told-bias against theorem-bias, in units of log-likelihood for each rat, AIC counted")
-
-
 def draw(settings: Rats, tables: Tables) -> Figure:
     """Draws harvests with the optimum, the AIC of the models, and the believed drop of each rat."""
     figure = plots.figure(12.5, 4.2)
@@ -266,7 +260,6 @@ EXPERIMENT = Experiment(
             "account has it.",
             believed_slower,
         ),
-        Claim("belief-adds", "A believed drop improves the theorem with a bias to stay.", belief_adds),
         Claim(
             "present-bias",
             "Quasi-hyperbolic discounting explains when the rats leave better than the theorem, exponential "

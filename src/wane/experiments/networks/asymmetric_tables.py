@@ -20,9 +20,10 @@ from wane.agents.planner import follow, plan
 from wane.depletion import Geometric
 from wane.experiments.common import episodes
 from wane.experiments.common.checks import Lambdas
+from wane.experiments.common.soft_policies import first_best, soft_q_values
 from wane.experiments.common.tables import select
 from wane.experiments.contract import Loop, Tables, seed_keys
-from wane.experiments.networks import switching, training
+from wane.experiments.networks import training
 from wane.experiments.networks.training import Training, require_data
 from wane.settings import DISTINCT, Count, Positive, Range
 from wane.types import Scalar
@@ -38,13 +39,6 @@ SMALL = 2.0
 SOON = 0.9999
 """A discount so close to 1 that the optimal episode still earns as much, but as early as possible. Without this
 discount, the planner of a long episode may wander first."""
-EXACT_LARGES = tuple(float(large) for large in np.round(np.arange(2.0, 12.1, 0.2), 1))
-EXACT_TEMPERATURES = (1.0, 2.0, 3.0, 5.0, 7.0, 10.0, 15.0, 20.0, 25.0, 30.0, 40.0, 50.0, 70.0, 100.0, 150.0, 200.0)
-EXACT_TEMPERATURES += (300.0, 500.0, 700.0, 1000.0)
-
-
-Distinct = Annotated[tuple[Positive, ...], DISTINCT]
-"""Several numbers above 0, none given twice."""
 
 
 @dataclass(frozen=True)
@@ -59,12 +53,8 @@ class Asymmetric(Training):
     """λ that agents are trained for and that is true where they act"""
     factors: tuple[Positive, ...] = (PLAIN, 10.0, 100.0)
     """factors of the rewards in z_R: the larger, the sharper the policy π_z; the paper has 1"""
-    larges: Distinct = (6.0, 11.0)
+    larges: Annotated[tuple[Positive, ...], DISTINCT] = (6.0, 11.0)
     """large rewards with which the agents act; each of the six small ones is 2"""
-    exact_larges: Distinct = EXACT_LARGES
-    """large rewards for which exact agents are computed"""
-    exact_temperatures: Distinct = EXACT_TEMPERATURES
-    """temperatures of the policies of the exact agents"""
     tolerance: Annotated[float, Range(1e-6, 1_000_000)] = 0.1
     """error that is allowed in the optimum"""
 
@@ -96,10 +86,28 @@ def fixed(settings: Asymmetric) -> Tables:
     tables = {"best_episodes": pd.concat(best, ignore_index=True)}
     if LASTING not in settings.lambdas:
         return tables
-    larges = sorted({*settings.larges, *settings.exact_larges})
-    temperatures = sorted({*settings.exact_temperatures, *map(settings.temperature, settings.factors)})
-    world = make_world(settings, LASTING, settings.larges[0])
-    return tables | {"exact": switching.switching_table(world, larges, temperatures, settings.agent.discount)}
+    return tables | {"exact": exact_table(settings)}
+
+
+def exact_table(settings: Asymmetric) -> pd.DataFrame:
+    """Returns what the agent with the exact Φ earns for λ = 1, and its share of moments at the large reward.
+
+    There is a row for each size of the large reward and each temperature of its policies. With a large temperature the
+    policies are nearly a random walk, which easily hits six small rewards that lie close together, but not one large
+    reward far away; so the agent can prefer the small rewards although the optimum does not.
+    """
+    rows = []
+    for large, factor in product(settings.larges, settings.factors):
+        world, temperature = make_world(settings, LASTING, large), settings.temperature(factor)
+        rewards = np.zeros(world.n_states)
+        rewards[world.sites] = world.rewards
+        q = soft_q_values(world, rewards, LASTING, settings.agent.discount, temperature)
+        cells = [int(np.argmax(world.start))]
+        for _ in range(settings.agent.horizon):
+            cells.append(int(world.tables.next_states[cells[-1], first_best(q[cells[-1]])]))
+        found = {"earned": rewards[cells[1:]].sum(), "at_large": np.mean(np.array(cells) == world.sites[0])}
+        rows.append({"large": large, "temperature": temperature} | found)
+    return pd.DataFrame(rows)
 
 
 def seeded(settings: Asymmetric, seeds: Sequence[int], loop: Loop) -> Tables:

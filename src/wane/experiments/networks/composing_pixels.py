@@ -4,10 +4,8 @@
 | --- | --- | --- | --- |
 | `optimum` | fixed | start | start, value: the best return over states and counts |
 | `exact` | fixed | features, choice, λ̂, memory, start | …, value: the return with exact Φ or exact λFs |
-| `data` | fixed | policy | policy, transitions, different, views, pictures |
 | `starts` | seeded | seed, target (or "exact"), choice, λ̂, memory, start | …, value |
 | `fits` | seeded | seed, target, λ̂, policy, iteration | …, loss, error, own_error, features_error, correlation |
-| `span` | seeded | seed, function | seed, function, angle: to the span of the base features, in degrees |
 | `states` | seeded | target, λ̂, policy, state (seed 0) | …, value, learned, x, y: two principal components |
 | `shown` | seeded | target, λ̂, moment (seed 0) | …, time, cell, reward, earned, remaining0, … |
 """
@@ -27,13 +25,13 @@ from jaxtyping import Array, Float
 
 from wane.agents import Trained, gpi, lambda_features
 from wane.agents.common.rollout import Episode, play
-from wane.agents.common.views import Dataset, Stacks
+from wane.agents.common.views import Dataset
 from wane.agents.lambda_features import Config, Params
 from wane.agents.lambda_features.config import Choice
 from wane.agents.laplacian import collect_data, map_views
 from wane.agents.planner import plan
 from wane.depletion import Geometric
-from wane.exact.features import Eigenfunctions, eigenfunctions, principal_angles
+from wane.exact.features import eigenfunctions
 from wane.exact.features import lambda_features as exact_lambda_features
 from wane.experiments.common import episodes
 from wane.experiments.common.tables import frame
@@ -52,8 +50,6 @@ STATES, SMOOTH = "one-hot states", "exact Laplacian features"
 EXACT = "exact"
 """The target in the rows of agents that use the exact λF of the learned base features instead of a regression."""
 STARTS_AT_A_TIME = 68
-EIGENFUNCTIONS = 10
-"""The number of eigenfunctions that are compared with the span of the learned features."""
 
 
 @dataclass(frozen=True)
@@ -75,32 +71,16 @@ class GpiPixels(FromPixels):
 
 
 def fixed(settings: GpiPixels) -> Tables:
-    """Computes the optimum, the returns with exact representations and λFs, and how varied the data are."""
+    """Computes the optimum, and the returns with exact representations and λFs."""
     world = settings.world
     exact = [
         frame(_exact_returns(settings, phis), "value", **_played(settings)).assign(features=name)
         for name, phis in ((STATES, _state_phis(settings)), (SMOOTH, _smooth_phis(settings)))
     ]
-    data = collect_data(jax.random.key(0), world, settings.agent.base)
-    different = np.asarray(data.transitions.counts > 0).sum(1)
-    sizes = pd.DataFrame({"policy": np.arange(len(different)), "different": different})
-    sizes = sizes.assign(transitions=data.n_steps, views=len(data.views), pictures=_n_pictures(data))
     return {
         "optimum": frame(plan(world).values, "value", start=range(world.n_states)),
         "exact": pd.concat(exact, ignore_index=True),
-        "data": sizes,
     }
-
-
-def _n_pictures(data: Dataset) -> int:
-    return len(data.views.frames) if isinstance(data.views, Stacks) else 0
-
-
-def exact_eigenfunctions(settings: GpiPixels) -> Eigenfunctions:
-    """Returns as many eigenfunctions of the uniform walk as there are base features."""
-    world = settings.world
-    walk = world.mdp.under(np.full((world.n_states, world.n_actions), 1 / world.n_actions))
-    return eigenfunctions(walk, settings.agent.base.features)
 
 
 def _state_phis(settings: GpiPixels) -> Float[np.ndarray, "lambdas policies states actions sites"]:
@@ -109,8 +89,10 @@ def _state_phis(settings: GpiPixels) -> Float[np.ndarray, "lambdas policies stat
 
 
 def _smooth_phis(settings: GpiPixels) -> Float[np.ndarray, "lambdas policies states actions sites"]:
-    """Returns `_feature_phis` of exact Laplacian eigenfunctions that are scaled to [0, 1]."""
-    return _feature_phis(settings, exact_eigenfunctions(settings).unit_range())
+    """Returns `_feature_phis` of as many eigenfunctions of the uniform walk as there are base features."""
+    world = settings.world
+    walk = world.mdp.under(np.full((world.n_states, world.n_actions), 1 / world.n_actions))
+    return _feature_phis(settings, eigenfunctions(walk, settings.agent.base.features).unit_range())
 
 
 def _feature_phis(
@@ -170,7 +152,6 @@ def _one_seed(settings: GpiPixels, number: int, fits: pixels.Fits, data: Dataset
     phi = _state_means(np.asarray(lambda_features.all_features(base, data)), np.asarray(data.counts), data, world)
     exact = _exact_returns(settings, _feature_phis(settings, np.clip(phi, 0, 1)))
     tables["starts"].append(frame(exact, "value", **_played(settings)).assign(target=EXACT))
-    tables["span"] = [_span_rows(settings, phi)]
     for (i, target), (j, lam) in product(enumerate(settings.targets), enumerate(settings.lambdas)):
         own, labels = fits.agent(number, i, j), {"target": target, "lam": lam}
         played = _play(own, world, settings.agent)
@@ -183,22 +164,6 @@ def _one_seed(settings: GpiPixels, number: int, fits: pixels.Fits, data: Dataset
             kept = dataclasses.replace(settings.agent, target=target, lam=lam)
             loop.keep(f"{target}-lam-{lam:g}", Trained("lambda_features", world, kept, own))
     return {name: pd.concat(parts, ignore_index=True) for name, parts in tables.items() if parts}
-
-
-def _span_rows(settings: GpiPixels, phi: Float[np.ndarray, "states features"]) -> pd.DataFrame:
-    """Measures how well the base features span the first eigenfunctions and the rewards of the sites.
-
-    Each eigenfunction and each site is a row; `angle` is the angle in degrees between it and the span of the features,
-    where a state has the mean features of its views. The angle is 90° if all features are 0.
-    """
-    world = settings.world
-    functions = exact_eigenfunctions(settings).functions[:, :EIGENFUNCTIONS]
-    sites = np.eye(world.n_states)[:, world.sites]
-    names = [f"eigenfunction {i}" for i in range(functions.shape[1])] + [f"site {i}" for i in range(world.n_sites)]
-    angles = [
-        max(principal_angles(phi, each[:, None]), default=90.0) for each in np.concatenate([functions, sites], 1).T
-    ]
-    return pd.DataFrame({"function": names, "angle": angles})
 
 
 def _state_means(

@@ -198,17 +198,6 @@ def is_highly_suboptimal(settings: LambdaTable, tables: Tables) -> Finding:
     return exceeds(lost, f"{detail}suboptimal here from {HIGHLY} % on", HIGHLY)
 
 
-def learns_the_representation(settings: LambdaTable, tables: Tables) -> Finding:
-    """Tests that the error against the exact Φ falls by a quarter between the first and the last epoch."""
-    errors, last_epoch = tables["errors"], settings.agent.schedule.epochs
-    require_data(last_epoch > 1, "There was one epoch, so no error can fall: raise agent.schedule.epochs.")
-    means = errors.groupby(["trained_lam", "epoch"])["error"].mean().unstack()
-    early, late = means[1], means[last_epoch]
-    require_data(bool(np.isfinite(late).all()), "Training diverged, so the error is no number: learn more slowly.")
-    detail = ", ".join(f"λ̂ = {lam:g}: {early[lam]:.3f} → {late[lam]:.3f}" for lam in settings.agents)
-    return Finding(bool((late < 0.75 * early).all()), float(late.max()), None, f"relative error, {detail}")
-
-
 EXPERIMENT = Experiment(
     name="fb-lambda-table",
     title="The λ operator: the correct λ on random tasks",
@@ -272,11 +261,6 @@ EXPERIMENT = Experiment(
             "wrong-leads-early",
             "In the first fifth of training λ̂ = ½ earns more even where λ = 1 is true: it learns faster.",
             wrong_leads_early,
-        ),
-        Claim(
-            "representation",
-            "Training lowers the error against the exact Φ by a quarter or more.",
-            learns_the_representation,
         ),
     ),
     differences=(

@@ -237,13 +237,6 @@ def _known_estimates(settings: LearnLambda, tables: Tables, trouble: str, estima
     return found
 
 
-def slips_are_harmless(settings: LearnLambda, tables: Tables) -> Finding:
-    """Tests that least squares finds λ where the agent slips."""
-    found = _known_estimates(settings, tables, "20 % slip", "least squares")
-    error = float((found - settings.lam).abs().max())
-    return Finding(error < 1e-3, error, None, f"largest error of the closed form {error:.1e}")
-
-
 def least_squares_survives_noise(settings: LearnLambda, tables: Tables) -> Finding:
     """Tests that the least squares estimate is the true λ, up to a margin, where rewards are noisy."""
     found = bootstrap(_known_estimates(settings, tables, "noisy rewards", "least squares"))
@@ -286,7 +279,6 @@ EXPERIMENT = Experiment(
             kind="paper",
             place="section 6, figure 6.1",
         ),
-        Claim("slip", "Slips do not disturb the estimate of λ.", slips_are_harmless),
         Claim("noise", "The paper's regression recovers λ from noisy rewards too.", least_squares_survives_noise),
         Claim("ratio", "A ratio of sums recovers λ from noisy rewards.", ratio_survives_noise),
     ),

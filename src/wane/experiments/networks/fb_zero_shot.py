@@ -319,16 +319,6 @@ EXPERIMENT = Experiment(
             earns_a_share(EQUIVALENT, TRAINED, 0.98),
         ),
         Claim(
-            "conditioned-helps",
-            "A model conditioned on λ earns more than a plain model for λ = 1.",
-            earns_a_share(CONDITIONED, PLAIN, 1.0),
-        ),
-        Claim(
-            "equivalent-helps",
-            "Where rewards wear off at the same rate, equivalent rewards make a model for λ = 1 earn more.",
-            earns_a_share(EQUIVALENT, PLAIN, 1.0),
-        ),
-        Claim(
             "mixed-conditioned",
             "Where only some rewards last, a model conditioned on λ earns more than a plain model for λ = 1.",
             helps_where_mixed(CONDITIONED),

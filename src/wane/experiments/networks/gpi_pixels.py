@@ -25,7 +25,6 @@ from wane.experiments.networks.composing_pixels import (
     COMPARING,
     EXACT,
     FOLLOWING,
-    SMOOTH,
     STATES,
     GpiPixels,
     fixed,
@@ -167,16 +166,6 @@ def earns_more(ours: Kind, theirs: Kind) -> Test:
     return test
 
 
-def exact_features_favour_the_true_lambda(settings: GpiPixels, tables: Tables) -> Finding:
-    """Tests whether exact λFs of exact Laplacian features earn most with the true λ, over all starts."""
-    beliefs.need(settings.lambdas, settings.lam)
-    rows = select(tables["exact"], features=SMOOTH, memory="refreshed", choice=COMPARING)
-    means = rows.groupby("lam")["value"].mean()
-    rival = max(beliefs.others(settings.lambdas, settings.lam), key=lambda lam: means[lam])
-    detail = ", ".join(f"λ̂ = {lam:g}: {means[lam]:.2f}" for lam in settings.lambdas)
-    return Finding(bool(means[settings.lam] > means[rival]), means[settings.lam] - means[rival], None, detail)
-
-
 def refreshing_is_needed(settings: GpiPixels, tables: Tables) -> Finding:
     """Tests whether the exact λR with the true λ earns the most if w is recomputed at every step, and only then."""
     beliefs.need(settings.lambdas, settings.lam)
@@ -227,31 +216,6 @@ EXPERIMENT = Experiment(
             place="section 5.3, figure 5.4",
         ),
         Claim(
-            "true-lambda-is-best-following",
-            "The true λ earns the most from pixels, where agents follow the policy whose own action is best.",
-            the_true_lambda_is_best(Kind("product", FOLLOWING)),
-        ),
-        Claim(
-            "true-lambda-is-best-vector",
-            "The true λ earns the most from pixels, where all features are regressed.",
-            the_true_lambda_is_best(Kind("vector")),
-        ),
-        Claim(
-            "true-lambda-is-best-vector-following",
-            "The true λ earns the most from pixels, where all features are regressed and policies are followed.",
-            the_true_lambda_is_best(Kind("vector", FOLLOWING)),
-        ),
-        Claim(
-            "exact-features",
-            "The true λ earns the most with exact λFs of exact Laplacian features.",
-            exact_features_favour_the_true_lambda,
-        ),
-        Claim(
-            "exact-learning",
-            "The true λ earns the most with exact λFs of the learned base features.",
-            the_true_lambda_is_best(Kind(EXACT)),
-        ),
-        Claim(
             "exact-learning-following",
             "The true λ earns the most with exact λFs of the learned base features, where policies are followed.",
             the_true_lambda_is_best(Kind(EXACT, FOLLOWING)),
@@ -263,11 +227,6 @@ EXPERIMENT = Experiment(
             "following",
             "Following the best policy earns more than comparing actions of which the data tell little.",
             earns_more(Kind("product", FOLLOWING), Kind("product")),
-        ),
-        Claim(
-            "vector",
-            "Regressing all features earns more than regressing their product with w, where policies are followed.",
-            earns_more(Kind("vector", FOLLOWING), Kind("product", FOLLOWING)),
         ),
         Claim(
             "memory",

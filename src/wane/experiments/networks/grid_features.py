@@ -6,9 +6,8 @@ known for both, because the exact λF of any features can be computed (`wane.lam
 
 | table | kind | a row for each | columns |
 | --- | --- | --- | --- |
-| `sweeps` | fixed | λ̂, sweep of dynamic programming | lam, sweep, error |
 | `exact` | fixed | λ̂, number of eigenfunctions | lam, features, error: the error of their exact λF |
-| `learning` | seeded | base features (or "table"), seed, λ̂, tenth episode | features, seed, lam, episode, error |
+| `learning` | seeded | base features, seed, λ̂, tenth episode | features, seed, lam, episode, error |
 | `limits` | seeded | base features, seed, λ̂ | features, seed, lam, error, distance |
 
 `limits` has the error of the exact λF of the seed's base features, and the mean squared distance between the learned
@@ -26,7 +25,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from wane.agents import Trained, lambda_features, laplacian, td
+from wane.agents import Trained, lambda_features, laplacian
 from wane.agents.common.views import Sight
 from wane.agents.lambda_features import Config, Params, State
 from wane.agents.lambda_features.config import Features
@@ -35,15 +34,11 @@ from wane.exact.features import eigenfunctions
 from wane.exact.features import lambda_features as exact_lambda_features
 from wane.experiments.common import beliefs, plots
 from wane.experiments.common.checks import Lambdas
-from wane.experiments.common.judging import exceeds
-from wane.experiments.common.statistics import paired_difference
 from wane.experiments.common.tables import frame, select
 from wane.experiments.contract import Claim, Experiment, Finding, Loop, NotTested, Seeded, Tables, seed_keys
-from wane.experiments.tabular import policy_evaluation
 from wane.experiments.tabular.policy_evaluation import (
     CHUNKS,
     RECORDED,
-    PolicyEvaluation,
     QValues,
     exact_q,
     last_learning,
@@ -61,8 +56,7 @@ PAPER = Config(
     method="online",
 )
 """The paper's networks: two layers with 16 units for the base features, three layers with 16 units each for the λF."""
-TABLE = "table"
-TITLES = {TABLE: "Tabular TD", "one-hot": "TD on one-hot features", "laplacian": "TD on learned\nLaplacian features"}
+TITLES = {"one-hot": "TD on one-hot features", "laplacian": "TD on learned\nLaplacian features"}
 
 
 @dataclass(frozen=True)
@@ -103,20 +97,14 @@ class GridFeatures(Seeded):
         """The grid."""
         return grid_6x6(depletion=Geometric(self.lam), discount=self.discount, horizon=self.horizon)
 
-    @property
-    def tabular(self) -> PolicyEvaluation:
-        """The settings of the same evaluation with tabular methods."""
-        agent = td.Config(episodes=self.agent.episodes, epsilon=self.agent.epsilon)
-        return PolicyEvaluation(self.seeds, self.lambdas, self.lam, self.discount, horizon=self.horizon, agent=agent)
-
 
 def fixed(settings: GridFeatures) -> Tables:
-    """Runs dynamic programming, as in `policy-evaluation`, and computes errors of the exact λF of eigenfunctions."""
+    """Computes errors of the exact λF of eigenfunctions."""
     world = settings.world
     truth, counts = exact_q(world, settings.lam), range(1, world.n_states + 1)
     errors = [[_eigenfunction_error(world, count, lam, truth) for count in counts] for lam in settings.lambdas]
     exact = frame(errors, "error", lam=settings.lambdas, features=counts)
-    return {"sweeps": policy_evaluation.fixed(settings.tabular)["sweeps"], "exact": exact}
+    return {"exact": exact}
 
 
 def _eigenfunction_error(world: World, count: int, lam: float, truth: QValues) -> float:
@@ -129,11 +117,9 @@ def _eigenfunction_error(world: World, count: int, lam: float, truth: QValues) -
 
 
 def seeded(settings: GridFeatures, seeds: Sequence[int], loop: Loop) -> Tables:
-    """Runs TD on a table, as in `policy-evaluation`, and on each kind of features."""
-    table = policy_evaluation.seeded(settings.tabular, seeds, loop)
+    """Runs TD on each kind of features."""
     found = [_learn(settings, kind, seeds, loop) for kind in settings.kinds]
     tables = {name: [each[name] for each in found] for name in found[0]}
-    tables["learning"].append(table["learning"].assign(features=TABLE))
     joined = {name: pd.concat(parts, ignore_index=True) for name, parts in tables.items()}
     # The table is long, and single precision halves its size.
     return joined | {"learning": joined["learning"].astype({"error": np.float32})}
@@ -200,25 +186,21 @@ def _limits(settings: GridFeatures, params: Params, truth: QValues) -> pd.DataFr
 
 def draw(settings: GridFeatures, tables: Tables) -> Figure:
     """Draws the errors of all methods. Dotted lines are the errors of the exact λF of the features."""
-    panels = (TABLE, *settings.kinds)
-    figure = plots.figure(3.1 * (2 + len(panels)), 3.6)
-    names = {lam: beliefs.label(lam) + (" (true)" if lam == settings.lam else "") for lam in settings.lambdas}
+    figure = plots.figure(3.1 * (1 + len(settings.kinds)), 3.6)
+    names = beliefs.names(settings.lambdas, settings.lam)
     colours = {names[lam]: plots.colour(lam) for lam in settings.lambdas}
-    dynamic, *axes, exact = figure.subplots(1, 2 + len(panels))
-    for ax, table, x in ((dynamic, "sweeps", "sweep"), (exact, "exact", "features")):
-        for lam in settings.lambdas:
-            rows = select(tables[table], lam=lam)
-            ax.plot(rows[x], rows["error"], color=plots.colour(lam), marker="." if table == "exact" else None)
-    plots.tidy(dynamic, "Dynamic programming", "sweep", "mean squared error of Q")
-    plots.tidy(exact, "Exact λF of exact\neigenfunctions", "number of eigenfunctions", "mean squared error of Q")
-    for ax, kind in zip(axes, panels, strict=True):
+    *axes, exact = figure.subplots(1, 1 + len(settings.kinds))
+    for ax, kind in zip(axes, settings.kinds, strict=True):
         rows = select(tables["learning"], features=kind)
         named = rows.assign(agent=rows["lam"].map(names))
         plots.plot_learning(named, y="error", interval="error", ax=ax, colours=colours)
         limits = select(tables["limits"], features=kind).groupby("lam")["error"].mean()
-        for lam in settings.lambdas if kind != TABLE else ():
+        for lam in settings.lambdas:
             ax.axhline(limits[lam], color=plots.colour(lam), ls=":", lw=1)
         plots.tidy(ax, TITLES[kind], "episode", "mean squared error of Q")
+    for lam, rows in tables["exact"].groupby("lam"):
+        exact.plot(rows["features"], rows["error"], ".-", color=plots.colour(lam))
+    plots.tidy(exact, "Exact λF of exact\neigenfunctions", "number of eigenfunctions", "mean squared error of Q")
     return figure
 
 
@@ -228,7 +210,7 @@ def learning_is_best_with_the_true_lambda(kind: Features) -> Callable[[GridFeatu
     def test(settings: GridFeatures, tables: Tables) -> Finding:
         _need(settings, kind)
         rows = {"learning": select(tables["learning"], features=kind)}
-        return _true_lambda_is_best(settings, last_learning(rows))
+        return beliefs.least_for_the_true(last_learning(rows), settings.lambdas, settings.lam)
 
     return test
 
@@ -237,7 +219,8 @@ def the_limit_is_best_with_the_true_lambda(settings: GridFeatures, tables: Table
     """Tests whether the exact λF of the learned base features has the smallest error for the true λ."""
     _need(settings, "laplacian")
     rows = select(tables["limits"], features="laplacian")
-    return _true_lambda_is_best(settings, rows.pivot_table("error", index="seed", columns="lam"))
+    errors = rows.pivot_table("error", index="seed", columns="lam")
+    return beliefs.least_for_the_true(errors, settings.lambdas, settings.lam)
 
 
 def exact_eigenfunctions_favour_the_true_lambda(settings: GridFeatures, tables: Tables) -> Finding:
@@ -258,14 +241,6 @@ def exact_eigenfunctions_favour_the_true_lambda(settings: GridFeatures, tables: 
 def _need(settings: GridFeatures, kind: Features) -> None:
     if kind not in settings.kinds:
         raise NotTested(f"No agent has {kind} features: there are {', '.join(settings.kinds)}.")
-
-
-def _true_lambda_is_best(settings: GridFeatures, error: pd.DataFrame) -> Finding:
-    beliefs.need(settings.lambdas, settings.lam)
-    wrong = min(beliefs.others(settings.lambdas, settings.lam), key=lambda lam: error[lam].mean())
-    found = paired_difference(error[wrong], error[settings.lam])
-    detail = ", ".join(f"λ̂ = {lam:g}: {error[lam].mean():.4g}" for lam in settings.lambdas) + f"; {len(error)} seeds"
-    return exceeds(found, detail)
 
 
 LEARNED_FEATURES = (

@@ -68,7 +68,7 @@ def draw(settings: Curves, tables: Tables) -> Figure:
     base = figure.add_subplot(grid[0, 0])
     plots.plot_learning(tables["base"], "epoch", "loss", None, "error", base)
     plots.tidy(base, "Base features", "epoch", "Laplacian loss")
-    names = {lam: beliefs.label(lam) + (" (true)" if lam == settings.lam else "") for lam in settings.lambdas}
+    names = beliefs.names(settings.lambdas, settings.lam)
     colours = {names[lam]: plots.colour(lam) for lam in settings.lambdas}
     titles = {"product": "regressing wᵀφ (the paper)", "vector": "regressing φ"}
     errors = {"error": "error of Q (true λ)", "features_error": "error against the exact λF"}
@@ -117,12 +117,7 @@ def lowest_for_the_true_lambda(error_of: Callable[[Tables], pd.DataFrame], targe
 
     def test(settings: Curves, tables: Tables) -> Finding:
         _need_targets(settings, *[target] if target else [])
-        beliefs.need(settings.lambdas, settings.lam)
-        error = error_of(tables)
-        rival = min(beliefs.others(settings.lambdas, settings.lam), key=lambda lam: error[lam].mean())
-        found = paired_difference(error[rival], error[settings.lam])
-        means = ", ".join(f"λ̂ = {lam:g}: {error[lam].mean():.3g}" for lam in settings.lambdas)
-        return exceeds(found, f"{means}; {len(error)} seeds")
+        return beliefs.least_for_the_true(error_of(tables), settings.lambdas, settings.lam)
 
     return test
 

@@ -13,9 +13,8 @@ one. Going there by the shortest path and following the optimum from then on is 
 patch is worth more. Moments at which all patches are worth the same, or only one can be reached, are not counted.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from itertools import permutations
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -25,19 +24,11 @@ from wane.depletion import Geometric
 from wane.exact.planning import Optimum
 from wane.exact.product import strides_of
 from wane.experiments.common.distances import steps_to_sites
-from wane.experiments.common.soft_policies import soft_q_values
-from wane.worlds.grid import Map
+from wane.experiments.common.soft_policies import TIE, first_best, soft_q_values
 from wane.worlds.world import World
 
 Visits = Int[np.ndarray, " states"]
 """How often each state was visited."""
-RATED = ("right", "nearest", "fullest", "random")
-TIE = 1e-9
-"""Values that differ by less than this fraction count as equal."""
-FIELD = ("##########", "#S.......#", "#a.b....c#", "##########")
-"""A room in which three patches lie at unequal distances, so that agents must choose where to go."""
-FIELD_REWARDS = tuple(permutations((1.0, 2.0, 4.0)))
-"""The fresh rewards of a, b and c, one tuple for each task in the room."""
 
 
 class Run(NamedTuple):
@@ -47,20 +38,12 @@ class Run(NamedTuple):
     rewards: Float[np.ndarray, " steps"]
 
 
-def field(rewards: Sequence[float], **settings: Any) -> World:
-    """Returns the room with given fresh rewards of its patches."""
-    letters = np.array([list(row) for row in FIELD])
-    return World(Map.from_letters(letters), sites="abc", rewards=list(rewards), start="S", **settings)
-
-
 def play_exact(world: World, temperature: float) -> Run:
     """Plays the episode of the agent with the exact Φ. Among equally good actions it takes the first."""
     lam, fresh = lam_of(world), _fresh_rewards(world)
-    transitions = np.stack([world.mdp.action(a).toarray() for a in range(world.n_actions)])
 
     def act(time: int, cell: int, visits: Visits) -> int:
-        q = soft_q_values(transitions, fresh * lam**visits, lam, world.discount, temperature)[cell]
-        return int((q >= q.max() - TIE * np.abs(q).max()).argmax())
+        return first_best(soft_q_values(world, fresh * lam**visits, lam, world.discount, temperature)[cell])
 
     return _play(world, act, 0, _start(world), np.zeros(world.n_states, int))
 
@@ -74,8 +57,7 @@ def choices(world: World, best: Optimum, cells: Int[np.ndarray, " moments"]) -> 
     """Returns one row for every departure at which the patches that could be reached were worth different amounts.
 
     The columns are `time`, the `site` that was left, the next patch (`went`), and whether no other patch is worth more
-    (`right`). `nearest`, `fullest` and `random` are the probabilities that three rules are right: they go to the
-    nearest patch, to the fullest patch or to any patch, and draw at random among equals.
+    (`right`).
     """
     sites = [int(cell) for cell in world.sites]
     ways = {cell: steps_to_sites(world, cell) for cell in sites}
@@ -85,25 +67,11 @@ def choices(world: World, best: Optimum, cells: Int[np.ndarray, " moments"]) -> 
         leaves = cell in sites and int(cells[time + 1]) != cell
         went = next((int(each) for each in cells[time + 1 :] if each in sites and each != cell), None)
         if leaves and went in ways[cell]:
-            rated = _rate(world, best, time, ways[cell], went, visits)
-            rows += [{"time": time, "site": sites.index(cell), "went": sites.index(went)} | rated] if rated else []
-    return pd.DataFrame(rows, columns=["time", "site", "went", *RATED]).astype({"right": bool})
-
-
-def _rate(
-    world: World, best: Optimum, time: int, ways: Mapping[int, int], went: int, visits: Visits
-) -> dict[str, Any] | None:
-    """Returns whether a choice is right and how often rules of thumb are; None if all patches are worth the same."""
-    others, steps = list(ways), np.array(list(ways.values()))
-    worth = np.array([_worth(world, best, time, *way, visits) for way in ways.items()])
-    good = worth >= worth.max() * (1 - TIE)
-    if good.all():
-        return None
-    remaining = (_fresh_rewards(world) * lam_of(world) ** visits)[others]
-    chosen = (steps == steps.min(), remaining >= remaining.max() * (1 - TIE), np.ones(len(others), bool))
-    return dict(
-        zip(RATED, [bool(good[others.index(went)]), *(float(good[each].mean()) for each in chosen)], strict=True)
-    )
+            worth = {site: _worth(world, best, time, site, steps, visits) for site, steps in ways[cell].items()}
+            good = [site for site, each in worth.items() if each >= max(worth.values()) * (1 - TIE)]
+            if len(good) < len(worth):
+                rows.append((time, sites.index(cell), sites.index(went), went in good))
+    return pd.DataFrame(rows, columns=["time", "site", "went", "right"]).astype({"right": bool})
 
 
 def _worth(world: World, best: Optimum, time: int, site: int, steps: int, visits: Visits) -> float:

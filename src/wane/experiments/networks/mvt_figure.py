@@ -14,11 +14,10 @@ from wane.experiments.networks.mvt_tables import EXACT, FORMS, MVT, OPTIMUM, by_
 
 LEARNED = "λO-FB"
 SHADES = {LEARNED: plots.OTHERS[1], EXACT: plots.OTHERS[2], OPTIMUM: plots.INK}
-RULES = {"nearest": ("always the nearest patch", "--"), "fullest": ("always the fullest patch", ":")}
 
 
 def draw(settings: MVT, tables: Tables) -> Figure:
-    """Draws episodes at some distances, differences from the theorem's leaving times, and shares of right choices."""
+    """Draws episodes at some distances, and differences from the theorem's leaving times."""
     figure = plots.figure(14.0, 7.4)
     grid = figure.add_gridspec(2, 12)
     smallest = min(settings.discounts)
@@ -28,10 +27,9 @@ def draw(settings: MVT, tables: Tables) -> Figure:
         title = f"patches {distance} steps apart, λ = {settings.lam:g}, γ = {smallest:g}"
         plots.tidy(ax, title, "time", "place in the corridor" if i == 0 else "")
     for i, discount in enumerate(settings.discounts[:2]):
-        ax = figure.add_subplot(grid[1, 3 * i : 3 * i + 3])
+        ax = figure.add_subplot(grid[1, 4 * i : 4 * i + 4])
         _draw_distances(ax, settings, tables, discount)
-    _draw_lambdas(figure.add_subplot(grid[1, 6:9]), settings, tables, smallest)
-    _draw_choices(figure.add_subplot(grid[1, 9:12]), settings, tables, smallest)
+    _draw_lambdas(figure.add_subplot(grid[1, 8:12]), settings, tables, smallest)
     _draw_legend(figure)
     return figure
 
@@ -108,23 +106,3 @@ def _draw_lambdas(ax: Axes, settings: MVT, tables: Tables, discount: float) -> N
             mean, error = mean_and_error(means)
             ax.errorbar([settings.lam], [mean], [error], ls="", capsize=3, zorder=5, **look)
     plots.tidy(ax, f"γ = {discount:g}, all distances", "λ", "")
-
-
-def _draw_choices(ax: Axes, settings: MVT, tables: Tables, discount: float) -> None:
-    rows = tables["exact_choices"]
-    if len(rows):
-        rows = rows[(rows["discount"] == discount) & (rows["agent"] == EXACT) & (rows["world"] == "field")]
-        found = rows.groupby("lam")[["right", *RULES]].mean()
-        ax.plot(found.index, found["right"], "-", label="exact Φ (unequal patches)", **_looks(SHADES[EXACT])["paper"])
-        for rule, (label, style) in RULES.items():
-            ax.plot(found.index, found[rule], style, color=plots.GREY, lw=2, label=label)
-    learned = tables["choices"]
-    shares = learned[learned["discount"] == discount].groupby("seed")["right"].mean()
-    if len(shares):
-        mean, error = mean_and_error(shares)
-        label = "λO-FB, trained (corridor)"
-        ax.errorbar([settings.lam], [mean], [error], ls="", capsize=3, label=label, **_looks(SHADES[LEARNED])["paper"])
-    ax.axhline(0.5, color=plots.INK, lw=1, ls="-.", label="any other patch")
-    ax.set_ylim(0.0, 1.05)
-    ax.legend(frameon=False, fontsize="small", loc="lower left")
-    plots.tidy(ax, "which patch next", "λ", "share of best choices")

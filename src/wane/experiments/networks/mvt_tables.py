@@ -23,16 +23,12 @@ from wane.agents.common.rollout import Episode, play
 from wane.agents.forward_backward import Params
 from wane.agents.planner import follow, plan
 from wane.depletion import Geometric
-from wane.exact.planning import Optimum
 from wane.experiments.common import episodes
-from wane.experiments.common.tables import frame, select
+from wane.experiments.common.tables import select
 from wane.experiments.contract import Loop, Tables, seed_keys
 from wane.experiments.networks import training
 from wane.experiments.networks.mvt_exact import (
-    FIELD_REWARDS,
-    RATED,
     choices,
-    field,
     follow_plan,
     lam_of,
     play_exact,
@@ -93,68 +89,42 @@ def make_world(settings: MVT, distance: int, discount: float, timing: Timing, la
 
 
 def fixed(settings: MVT) -> Tables:
-    """Computes the optimal episode and its stays in every world, and the stays and choices of exact agents by λ."""
+    """Computes the optimal episode in every world, and the stays of exact agents and of the optimum by λ."""
     parts = []
     for distance, discount, timing in settings.worlds():
         world = make_world(settings, distance, discount, timing)
         played = follow(jax.random.split(jax.random.key(0), 1), world, plan(world))
         labels = {"distance": distance, "discount": discount, "timing": timing}
-        rows = episodes.rows(world, episodes.select(played, 0), **labels)
-        found = stays(world, np.asarray(played.cells), np.asarray(played.rewards), **labels)
-        parts.append({"best_stays": found, "best_episodes": rows})
-    return join_parts(parts) | exact_tables(settings)
+        parts.append(episodes.rows(world, episodes.select(played, 0), **labels))
+    return {"best_episodes": pd.concat(parts, ignore_index=True), "exact_stays": exact_stays(settings)}
 
 
-def exact_tables(settings: MVT) -> Tables:
-    """Returns stays and choices of agents with the exact Φ and of the optimum for every λ, if departures pay.
+def exact_stays(settings: MVT) -> pd.DataFrame:
+    """Returns the stays of agents with the exact Φ and of the optimum for every λ, if departures pay.
 
     With γ = 1 the exact Φ does not distinguish actions, so only smaller discounts are computed.
     """
-    parts = [
-        part
-        for discount in settings.discounts
-        if discount < 1
-        for lam in sorted({*settings.lambdas, settings.lam})
-        for part in (in_corridors(settings, lam, discount), in_the_field(settings, lam, discount))
-    ]
-    empty = {"exact_stays": ["agent", "lam", "discount", "form", "bound", "difference"], "exact_choices": [*RATED]}
-    return join_parts(parts) if parts else {name: pd.DataFrame(columns=columns) for name, columns in empty.items()}
+    lams, discounts = sorted({*settings.lambdas, settings.lam}), [each for each in settings.discounts if each < 1]
+    parts = [in_corridors(settings, lam, discount) for discount in discounts for lam in lams]
+    names = ["agent", "lam", "discount", "form", "bound", "difference"]
+    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=names)
 
 
-def in_corridors(settings: MVT, lam: float, discount: float) -> Tables:
-    """Returns the stays and choices in the corridor, at every distance."""
+def in_corridors(settings: MVT, lam: float, discount: float) -> pd.DataFrame:
+    """Returns the stays in the corridor for one λ, at every distance."""
     tables = []
     for distance in settings.distances:
         world = make_world(settings, distance, discount, "departure", lam)
-        best = plan(world, tolerance=PLANNED)
-        runs = {EXACT: play_exact(world, settings.agent.temperature), OPTIMUM: follow_plan(world, best)}
+        runs = {EXACT: play_exact(world, settings.agent.temperature)}
+        runs[OPTIMUM] = follow_plan(world, plan(world, tolerance=PLANNED))
         for agent, run in runs.items():
             labels = {"agent": agent, "lam": lam, "discount": discount, "distance": distance}
-            found = stays(world, run.cells[None], run.rewards[None], **labels)
-            tables.append({"exact_stays": found, "exact_choices": _choices(world, best, run.cells, "corridor", labels)})
-    return join_parts(tables)
-
-
-def in_the_field(settings: MVT, lam: float, discount: float) -> Tables:
-    """Returns the choices in the room of unequal patches."""
-    tables, horizon = [], settings.agent.horizon
-    for rewards in FIELD_REWARDS:
-        world = field(rewards, depletion=Geometric(lam), horizon=horizon, discount=discount, timing="departure")
-        best = plan(world, tolerance=PLANNED)
-        labels = {"agent": EXACT, "lam": lam, "discount": discount, "distance": 0}
-        cells = play_exact(world, settings.agent.temperature).cells
-        tables.append({"exact_choices": _choices(world, best, cells, "field", labels)})
-    return join_parts(tables)
-
-
-def _choices(
-    world: World, best: Optimum, cells: Int[np.ndarray, " moments"], where: str, labels: Mapping[str, Any]
-) -> pd.DataFrame:
-    return choices(world, best, cells).assign(world=where, **labels)
+            tables.append(stays(world, run.cells[None], run.rewards[None], **labels))
+    return pd.concat(tables, ignore_index=True)
 
 
 def seeded(settings: MVT, seeds: Sequence[int], loop: Loop) -> Tables:
-    """Trains the agents of some seeds. Returns their episodes and stays in every world, and the error of their Φ."""
+    """Trains the agents of some seeds. Returns their episodes, stays and choices in every world."""
     return join_parts([_train_and_play(settings, seeds, loop, discount) for discount in settings.discounts])
 
 
@@ -162,7 +132,7 @@ def _train_and_play(settings: MVT, seeds: Sequence[int], loop: Loop, discount: f
     keys, lams = seed_keys(seeds), jnp.full(len(seeds), settings.lam)
     collecting = patches(min(settings.distances), horizon=settings.agent.horizon, start="uniform")
     config = dataclasses.replace(settings.agent, lam=settings.lam, discount=discount)
-    states, info = training.train(f"training, γ = {discount:g}", loop, collecting, config, keys, lams)
+    states, _ = training.train(f"training, γ = {discount:g}", loop, collecting, config, keys, lams)
     if 0 in seeds:
         training.keep(loop, f"discount-{discount:g}", collecting, config, states, list(seeds).index(0))
     parts = []
@@ -174,8 +144,7 @@ def _train_and_play(settings: MVT, seeds: Sequence[int], loop: Loop, discount: f
         found = stays(world, np.asarray(played.cells), np.asarray(played.rewards), seeds, **labels)
         parts.append({"stays": found, "episodes": pd.concat(rows, ignore_index=True).assign(**labels)})
     tables = join_parts(parts)
-    errors = frame(np.median(info["misfit"]["rms"], -1)[-1], "error", seed=seeds).assign(discount=discount)
-    return tables | {"errors": errors, "choices": learned_choices(settings, tables["episodes"])}
+    return tables | {"choices": learned_choices(settings, tables["episodes"])}
 
 
 def learned_choices(settings: MVT, table: pd.DataFrame) -> pd.DataFrame:
@@ -190,7 +159,7 @@ def learned_choices(settings: MVT, table: pd.DataFrame) -> pd.DataFrame:
         for seed, episode in rows.groupby("seed"):
             cells = episode.sort_values("time")["cell"].to_numpy(int)
             found.append(choices(world, best, cells).assign(seed=seed, distance=distance, discount=discount))
-    names = ["time", "site", "went", *RATED, "seed", "distance", "discount"]
+    names = ["time", "site", "went", "right", "seed", "distance", "discount"]
     return pd.concat(found, ignore_index=True) if found else pd.DataFrame(columns=names).astype({"seed": int})
 
 

@@ -37,16 +37,24 @@ class App {
     this.#showHistory();
   }
 
-  /** Returns the state to begin with: that of the address, or that of the file. */
+  /** Returns the state to begin with: that of the address, or that of the file, whose view may be refused. */
   #first() {
-    const fallback = readState(DATA.state);
-    if (location.hash.length < SHORTEST_LINK) return fallback;
+    return this.#linked() ?? this.#tried(() => readState(DATA.state)) ?? readState(DATA.state.world);
+  }
+
+  /** Returns the state that the address holds, or null if it holds none that makes sense. */
+  #linked() {
+    return location.hash.length < SHORTEST_LINK ? null : this.#tried(() => decodeLink(location.hash));
+  }
+
+  /** Returns what a function reads, or null after saying in a sentence why it was refused. */
+  #tried(read) {
     try {
-      return decodeLink(location.hash);
+      return read();
     } catch (error) {
       if (!(error instanceof Refused)) throw error;
       this.complain(error.message);
-      return fallback;
+      return null;
     }
   }
 
@@ -270,13 +278,8 @@ class App {
   #connectWindow() {
     document.addEventListener("keydown", (event) => this.#key(event));
     addEventListener("hashchange", () => {
-      if (location.hash.length < SHORTEST_LINK) return;
-      try {
-        this.open(decodeLink(location.hash));
-      } catch (error) {
-        if (!(error instanceof Refused)) throw error;
-        this.complain(error.message);
-      }
+      const state = this.#linked();
+      if (state) this.open(state);
     });
     const dark = matchMedia("(prefers-color-scheme: dark)"),
       set = (isDark) => {

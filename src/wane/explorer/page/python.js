@@ -139,5 +139,10 @@ export function pythonCode({ world, view }, tolerance) {
 export function command(state, name) {
   const lam = state.world.depletion.kind === "Geometric" ? state.world.depletion.lam : null;
   if (name && typeof lam === "number") return `wane explore ${name} --lam ${lam}`;
-  return `wane explore '#${encodeLink(state)}'`;
+  return linkCommand(state);
+}
+
+/** Returns the command that opens a state with all of its view. The shells of all systems know these quotes. */
+export function linkCommand(state) {
+  return `wane explore "#${encodeLink(state)}"`;
 }

@@ -247,16 +247,20 @@ export function readState(value) {
   return { world, view };
 }
 
+/** Returns the value of a text of JSON. Throws `Refused` with a sentence about where the text comes from. */
+function parse(text, tooLarge, notJson) {
+  if (typeof text !== "string" || text.length > LIMITS.text) refuse(tooLarge);
+  try {
+    return JSON.parse(text);
+  } catch {
+    return refuse(notJson);
+  }
+}
+
 /** Reads the text of a JSON file. */
 export function readText(text) {
-  if (typeof text !== "string" || text.length > LIMITS.text) refuse("The file is too large for a world of this page.");
-  let value;
-  try {
-    value = JSON.parse(text);
-  } catch {
-    refuse("This is not JSON: the file is damaged, or it is of another kind.");
-  }
-  return readState(value);
+  const notJson = "This is not JSON: the file is damaged, or it is of another kind.";
+  return readState(parse(text, "The file is too large for a world of this page.", notJson));
 }
 
 /** Returns a state as data that `readState` reads. */
@@ -273,15 +277,17 @@ export function encodeLink(state) {
 
 /** Reads the part of an address after #. */
 export function decodeLink(hash) {
-  const code = hash.replace(/^#/, "");
-  if (code.length > 2 * LIMITS.text || !/^[\w-]+$/.test(code))
-    refuse("The address does not hold a world: it is damaged.");
+  const code = hash.replace(/^#/, ""),
+    tooLarge = "The link is too long for a world of this page.",
+    damaged = "The link does not hold a world: it is damaged or cut off. Copy all of it.";
+  if (code.length > 2 * LIMITS.text) refuse(tooLarge);
+  if (!/^[\w-]+$/.test(code)) refuse(damaged);
   let text;
   try {
     const letters = atob(code.replaceAll("-", "+").replaceAll("_", "/"));
     text = new TextDecoder("utf-8", { fatal: true }).decode(Uint8Array.from(letters, (letter) => letter.charCodeAt(0)));
   } catch {
-    refuse("The address does not hold a world: it is damaged or cut off.");
+    refuse(damaged);
   }
-  return readText(text);
+  return readState(parse(text, tooLarge, damaged));
 }

@@ -2,14 +2,21 @@
 
 import { format, theme } from "./colours.js";
 import { byId, element } from "./controls.js";
-import { command, pythonCode } from "./python.js";
+import { command, linkCommand, pythonCode } from "./python.js";
 import { describeWorld, encodeLink, readText, Refused } from "./state.js";
+
+const NOT_SERVED =
+  "This page is on your machine only, so no link leads others to it. A command is copied: whoever has wane and runs it sees what you see.";
 
 /** Connects the buttons. `page` has store, map, nameOfWorld(), open(state) and complain(sentence). */
 export function connectTakeaway(page) {
   const { store } = page,
     on = (id, act) => byId(id).addEventListener("click", act);
-  on("copy-link", () => copy(link(store.state), "The link is copied. Whoever opens it sees what you see."));
+  byId("copy-link").textContent = isServed() ? "Copy link" : "Copy this view";
+  on("copy-link", () => {
+    if (isServed()) copy(link(store.state), "The link is copied. Whoever opens it sees what you see.");
+    else copy(linkCommand(store.state), NOT_SERVED);
+  });
   on("copy-python", () =>
     copy(
       pythonCode(store.state, store.results.best?.tolerance ?? null),
@@ -46,11 +53,12 @@ export function openText(text, page) {
   }
 }
 
-/** Returns the address of a state: of this page where it has one, else only the part from # on. */
-export function link(state) {
-  const address = ["http:", "https:", "file:"].includes(location.protocol) ? location.href.split("#")[0] : "";
-  return `${address}#${encodeLink(state)}`;
-}
+/** Returns whether others can open the address of this page: not that of a file, a notebook or this machine alone. */
+const isServed = () =>
+  ["http:", "https:"].includes(location.protocol) && !["localhost", "127.0.0.1", "[::1]"].includes(location.hostname);
+
+/** Returns the address of a state on this page. */
+const link = (state) => `${location.href.split("#")[0]}#${encodeLink(state)}`;
 
 async function copy(text, done) {
   const box = byId("copied");
