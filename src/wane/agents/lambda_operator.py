@@ -18,6 +18,7 @@ The solve takes a dense matrix of all states, so this agent is for worlds of up 
 
     >>> from wane.worlds import make
     >>> from wane.agents.common.rollout import play
+    >>> from wane.depletion import Geometric
     >>> world, config = make("asymmetric", depletion=Geometric(1.0), discount=1.0), Config(lam=1.0)
     >>> agent = policy(init(jax.random.key(0), world, config), world, config)
     >>> float(play(jax.random.key(0), world, agent)[1].rewards.sum())

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -55,10 +55,10 @@ def place_called(name: str, trained: Trained) -> Tabular | Task:
 
 def best_return(world: Tabular | Task) -> float | None:
     """Returns the optimal return from the world's start, or None where it cannot be computed to three digits."""
-    if isinstance(world, Task) or not hasattr(world, "optimum"):
+    if not isinstance(world, Solvable):
         return None
     try:
-        best = cast(Solvable, world).optimum()
+        best = world.optimum()
     except (ValueError, TypeError):
         return None
     known = best.error <= 1e-3 * float(np.max(np.abs(best.values)))
