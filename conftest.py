@@ -1,7 +1,9 @@
+import ctypes
 import gc
 import os
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import jax
 import jaxtyping
@@ -39,12 +41,27 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if not item.get_closest_marker("fuzz")]
 
 
-@pytest.fixture(scope="module", autouse=True)
+MUCH = 1 << 30
+"""The bytes of memory above which a process of tests drops the programs that it has compiled."""
+kept = [0]
+"""The bytes that were left the last time. Only what has grown since is worth dropping."""
+
+
+def resident() -> int:
+    """The bytes of memory of this process, or 0 where the system does not tell."""
+    told = Path("/proc/self/statm")
+    return int(told.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") if told.exists() else 0
+
+
+@pytest.fixture(autouse=True)
 def forget_programs() -> Iterator[None]:
-    """Drops what a module has compiled. JAX keeps every program, and a process would grow to several gigabytes."""
+    """Drops compiled programs if they take much memory. JAX keeps all of them, which would be several gigabytes."""
     yield
-    jax.clear_caches()
-    gc.collect()
+    if resident() > max(MUCH, kept[0] + MUCH // 2):
+        jax.clear_caches()
+        gc.collect()
+        ctypes.CDLL(None).malloc_trim(0)  # Without it, the C library keeps what was freed.
+        kept[0] = resident()
 
 
 @pytest.fixture(scope="module")

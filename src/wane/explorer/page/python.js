@@ -51,7 +51,7 @@ function lookCode({ world, view }) {
     "    world.mdp.under(policy), world.depletion, discount=world.discount, sites=world.sites",
     ")",
     'print("visits", *phi.matrix[cell])',
-    'print("value", world.values(policy)[cell])',
+    'print("value", world.values(policy, horizon=None)[cell])',
   ];
 }
 
