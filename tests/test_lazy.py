@@ -73,3 +73,19 @@ def test_the_version_stands_in_one_place(program):
 
 def test_the_package_is_typed():
     assert (Path(wane.__file__).parent / "py.typed").exists()
+
+
+def test_an_old_name_still_works_and_warns_with_the_new_one(tmp_path, monkeypatch):
+    folder = tmp_path / "lazily_renamed"
+    folder.mkdir()
+    (folder / "__init__.py").write_text(
+        "from wane.lazy import attach\n"
+        "__getattr__, __dir__ = attach(__name__, renamed={'old': 'lazily_renamed.home.new'})\n"
+    )
+    (folder / "home.py").write_text("new = 3\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    import lazily_renamed
+
+    with pytest.warns(DeprecationWarning, match=r"lazily_renamed\.old is now lazily_renamed\.home\.new"):
+        assert lazily_renamed.old == 3
+    assert "old" not in dir(lazily_renamed)

@@ -6,22 +6,29 @@ checkers read them there, and so does `attach`, so no second list of names and m
 
 import ast
 import sys
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any, TypeGuard
 
 
-def attach(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+def attach(
+    package: str, renamed: Mapping[str, str] | None = None
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Returns `__getattr__` and `__dir__` for a lazy package, which calls `attach(__name__)`.
 
     `__getattr__` imports the module that holds a name, or the submodule of that name. It raises AttributeError if
-    there is neither.
+    there is neither. `renamed` holds old names that still work for one release, with a DeprecationWarning, and where
+    each is now: {"Task": "wane.worlds.control.ControlTask"}.
     """
     module = sys.modules[package]
     source = module.__spec__.loader.get_source(package)  # pyright: ignore[reportOptionalMemberAccess, reportAttributeAccessIssue]
     homes = offered_names(ast.parse(source))
 
     def load(name: str) -> Any:
+        if renamed and name in renamed:
+            warnings.warn(f"{package}.{name} is now {renamed[name]}", DeprecationWarning, stacklevel=2)
+            return _from_path(renamed[name])
         home = homes.get(name)
         value = _submodule(package, name) if home in (None, package) else getattr(import_module(home), name)
         setattr(module, name, value)
@@ -44,6 +51,11 @@ def offered_names(tree: ast.Module) -> dict[str, str]:
 def is_type_checking(node: ast.AST) -> TypeGuard[ast.If]:
     """Returns whether a statement is `if TYPE_CHECKING:`, whose contents are never executed."""
     return isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+
+
+def _from_path(path: str) -> Any:
+    package, _, name = path.rpartition(".")
+    return getattr(import_module(package), name)
 
 
 def _submodule(package: str, name: str) -> Any:
