@@ -5,6 +5,7 @@ import dataclasses
 import jax
 import numpy as np
 import pytest
+from wane_paper.networks.gpi_pixels import COMPARING, FOLLOWING, SMOOTH, STATES
 
 from experiments.resuming import assert_nothing_is_learned_again
 from experiments.test_settings_networks import toy
@@ -13,8 +14,7 @@ from wane.agents.trained import load
 from wane.lab import find
 from wane.lab.contract import Loop
 from wane.lab.runs import SavingLoop
-from wane_paper.networks import composing_pixels, pixels
-from wane_paper.networks.composing_pixels import COMPARING, FOLLOWING, SMOOTH, STATES
+from wane_paper.networks import gpi_pixels, pixels
 
 TABLES = {
     "grid-features": {"exact", "learning", "limits"},
@@ -103,7 +103,7 @@ def test_what_exact_features_earn():
     settings = dataclasses.replace(
         settings, agent=dataclasses.replace(settings.agent, base=dataclasses.replace(settings.agent.base, features=50))
     )
-    exact = composing_pixels.fixed(settings)["exact"]
+    exact = gpi_pixels.fixed(settings)["exact"]
     mean = exact.groupby(["features", "choice", "memory", "lam"])["value"].mean()
     np.testing.assert_allclose(mean[STATES, COMPARING, "refreshed"], [23.30, 26.11, 21.58], atol=0.05)
     np.testing.assert_allclose(mean[STATES, COMPARING, "never refreshed"], [12.1, 12.5, 16.8], atol=0.1)

@@ -185,7 +185,7 @@ NOT_TESTED = {
         "near-the-optimum",
     },
     ("gpi-tabular", "episodes=1"): {"beats-lambda-0", "beats-lambda-1"},
-    ("gpi-noisy", "repeats=1"): {"true-lambda-is-best", "leaves-early", "overstays", "memory", "near-the-optimum"},
+    ("gpi-noisy", "repeats=1"): {"true-lambda-is-best", "leaves-early", "overstays", "near-the-optimum"},
     ("gpi-noisy", "believed=(0.25,)"): {
         "beats-lambda-0",
         "beats-lambda-1",

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from wane.depletion import Geometric
 from wane.lab import plots
 from wane.lab.contract import Claim, Experiment, Finding, Settings, Tables
-from wane_paper.common.checks import Drawn, Lambdas
+from wane_paper.common.settings import Drawn, Lambdas
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from wane.exact.bellman import iterate
 from wane.lab import plots
 from wane.lab.contract import Claim, Experiment, Finding, NotTested, Settings, Tables
 from wane.worlds.catalog import four_rooms
-from wane_paper.common.checks import Lambdas, Slip, Tolerance, slip_name
+from wane_paper.common.settings import Lambdas, Slip, Tolerance, slip_name
 
 RUN = ["slip", "policy", "lam"]
 """The columns that identify a run of dynamic programming."""

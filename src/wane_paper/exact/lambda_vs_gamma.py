@@ -33,7 +33,7 @@ from wane.lab import plots
 from wane.lab.contract import Claim, Experiment, Finding, NotTested, Settings, Tables
 from wane.settings import DISTINCT, Lambda, Range
 from wane.worlds.catalog import four_rooms
-from wane_paper.common.checks import Lambdas, Slip, Tolerance, slip_name
+from wane_paper.common.settings import Lambdas, Slip, Tolerance, slip_name
 
 Errors = Float[np.ndarray, "sweeps lams"]
 

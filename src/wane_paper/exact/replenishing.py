@@ -24,7 +24,7 @@ from wane.lab import plots
 from wane.lab.contract import Claim, Experiment, Finding, NotTested, Settings, Tables
 from wane.regrowth import EligibilityTrace, TimeElapsed, TotalTime
 from wane.settings import Lambda, Range
-from wane_paper.common.checks import Drawn
+from wane_paper.common.settings import Drawn
 
 SCHEMES = ELAPSED, TRACE, TOTAL = ("time elapsed", "eligibility trace", "total time")
 REWARD, REPRESENTATION = "reward", "representation"

@@ -25,8 +25,8 @@ from wane.lab.contract import Claim, Experiment, Finding, Settings, Tables
 from wane.settings import Range
 from wane.worlds import draw as pictures
 from wane.worlds.catalog import grid_6x6, shortest_paths
-from wane_paper.common.checks import Lambdas
 from wane_paper.common.maps import heat_map, outline_cell
+from wane_paper.common.settings import Lambdas
 
 ROUNDING = 1e-9
 GOAL = plots.OTHERS[2]

@@ -14,7 +14,6 @@ from jaxtyping import Array, Float
 from wane.agents import Trained, a2c
 from wane.agents.a2c import Config, Params, State
 from wane.agents.common.rollout import Episode, play
-from wane.agents.planner import plan
 from wane.depletion import Geometric
 from wane.lab.contract import Loop, Seeded, Tables, seed_keys
 from wane.lab.tables import frame
@@ -23,8 +22,9 @@ from wane.types import Integer
 from wane.worlds.catalog import two_rooms
 from wane.worlds.world import World
 from wane_paper.common import beliefs, episodes
-from wane_paper.common.checks import Lambdas
-from wane_paper.common.learning import has_optimum
+from wane_paper.common.learning import optimum_table
+from wane_paper.common.parts import entry
+from wane_paper.common.settings import Lambdas
 
 PLAIN, TASK = "plain A2C", "λF as a task"
 MEASURES = "training", "greedy", "sampled"
@@ -148,11 +148,8 @@ def config_of(settings: ActorCritic, variant: Variant) -> Config:
 
 
 def fixed(settings: ActorCritic) -> Tables:
-    """Returns the table `optimum`, one row with its return, or nothing where the optimum must count too many visits."""
-    if not has_optimum(settings.lam):
-        return {}
-    world = settings.world
-    return {"optimum": pd.DataFrame({"value": [float(world.start @ plan(world).values)]})}
+    """Returns the table `optimum`, if the optimum can be computed."""
+    return optimum_table(settings.world, settings.lam)
 
 
 def learn(settings: ActorCritic, seeds: Sequence[int], loop: Loop) -> tuple[State, dict[str, Any]]:
@@ -218,7 +215,7 @@ def _show(settings: ActorCritic, params: Params, loop: Loop) -> pd.DataFrame:
     for i, (name, variant) in enumerate(variants(settings).items()):
         own = jax.tree_util.tree_map(lambda leaf, i=i: leaf[i], params)
         loop.keep(_file_name(name), Trained("a2c", world, config_of(settings, variant), own))
-        tables.append(episodes.rows(world, episodes.select(played, i), agent=name, seed=0))
+        tables.append(episodes.rows(world, entry(played, i), agent=name, seed=0))
     return pd.concat(tables, ignore_index=True)
 
 

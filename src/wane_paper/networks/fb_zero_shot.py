@@ -34,7 +34,7 @@ from wane.lab.tables import frame, select
 from wane.settings import Count, Share
 from wane.worlds.world import World
 from wane_paper.common import episodes
-from wane_paper.common.checks import Lambdas
+from wane_paper.common.settings import Lambdas
 from wane_paper.networks import training
 from wane_paper.networks.task_optima import MOST_GOALS, best_returns
 from wane_paper.networks.training import Training, label, require_data

@@ -40,7 +40,7 @@ from wane.types import Integer
 from wane.worlds.catalog import grid_6x6
 from wane.worlds.world import World
 from wane_paper.common import beliefs
-from wane_paper.common.checks import Lambdas
+from wane_paper.common.settings import Lambdas
 from wane_paper.tabular.policy_evaluation import (
     CHUNKS,
     RECORDED,

@@ -34,7 +34,7 @@ from wane.lab.tables import frame, select
 from wane.settings import DISTINCT, Count
 from wane.types import Integer
 from wane.worlds.world import World
-from wane_paper.common.checks import Lambdas
+from wane_paper.common.settings import Lambdas
 from wane_paper.networks.training import pairs
 from wane_paper.tabular import lambda_operator
 from wane_paper.tabular.lambda_operator import ASYMMETRIC, OTHERS, ROOMS, Map, Operating, wear_off_slowly

@@ -28,7 +28,7 @@ from wane.settings import DISTINCT, Count, Lambda
 from wane.types import Integer
 from wane.worlds.catalog import four_rooms
 from wane.worlds.world import World
-from wane_paper.common.checks import Lambdas
+from wane_paper.common.settings import Lambdas
 
 LONG = 300
 """The number of moments by which trajectories are continued to sum up their exact λF: 0.97³⁰⁰ is 1e-4."""

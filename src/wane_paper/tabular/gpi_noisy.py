@@ -1,8 +1,7 @@
 """FourRooms with slips: composing policies where one action in five leads to a random neighbour instead."""
 
 from wane.lab.contract import Experiment
-from wane_paper.common.composing import Composing, draw, films, fixed, seeded
-from wane_paper.common.composing_claims import claims
+from wane_paper.common.composing import Composing, claims, draw, films, fixed, seeded
 
 EXPERIMENT = Experiment(
     name="gpi-noisy",

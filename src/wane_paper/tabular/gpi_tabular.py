@@ -1,8 +1,7 @@
 """FourRooms: composing four given policies by GPE and GPI (see `wane_paper.common.composing`)."""
 
 from wane.lab.contract import Experiment
-from wane_paper.common.composing import Composing, draw, films, fixed, seeded
-from wane_paper.common.composing_claims import claims
+from wane_paper.common.composing import Composing, claims, draw, films, fixed, seeded
 
 EXPERIMENT = Experiment(
     name="gpi-tabular",

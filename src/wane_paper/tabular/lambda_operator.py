@@ -27,7 +27,7 @@ from wane.settings import DISTINCT, Count, Positive, Range
 from wane.types import Scalar
 from wane.worlds.catalog import make
 from wane.worlds.world import World
-from wane_paper.common.checks import Lambdas
+from wane_paper.common.settings import Lambdas
 from wane_paper.networks.task_optima import best_returns
 
 ASYMMETRIC, ROOMS = "asymmetric", "four-rooms"

@@ -37,8 +37,8 @@ from wane.worlds import draw as pictures
 from wane.worlds.catalog import grid_6x6
 from wane.worlds.world import World
 from wane_paper.common import beliefs
-from wane_paper.common.checks import Lambdas
 from wane_paper.common.maps import outline_cell
+from wane_paper.common.settings import Lambdas
 
 CHUNKS = 10
 RECORDED = 10

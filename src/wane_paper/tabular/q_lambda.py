@@ -3,26 +3,8 @@
 The rewards halve with every visit. The agents are compared with the optimum over (cell × visit counts).
 """
 
-import pandas as pd
-
-from wane.lab.contract import Experiment, Tables
-from wane_paper.common.learning import (
-    Learning,
-    draw,
-    films,
-    has_optimum,
-    optimal_return,
-    seeded,
-)
-from wane_paper.common.learning_claims import claims
-
-
-def fixed(settings: Learning) -> Tables:
-    """Returns the table `optimum`, one row with its return, or nothing where the optimum must count too many visits."""
-    if not has_optimum(settings.lam):
-        return {}
-    return {"optimum": pd.DataFrame({"value": [optimal_return(settings)]})}
-
+from wane.lab import Experiment
+from wane_paper.common.learning import Learning, claims, draw, films, optimum_table, seeded
 
 EXPERIMENT = Experiment(
     name="q-lambda",
@@ -34,7 +16,7 @@ EXPERIMENT = Experiment(
     ),
     quick=Learning(seeds=64),
     paper=Learning(seeds=256),
-    fixed=fixed,
+    fixed=lambda settings: optimum_table(settings.world, settings.lam),
     seeded=seeded,
     draw=draw,
     films=films,
