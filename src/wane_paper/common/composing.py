@@ -40,6 +40,7 @@ from wane.lab.tables import frame, select
 from wane.settings import Count, Lambda, Probability, Range
 from wane.worlds.catalog import four_rooms
 from wane.worlds.world import World
+from wane_paper.accounts import account
 from wane_paper.common import beliefs, episodes
 from wane_paper.common.parts import entry
 from wane_paper.common.settings import Lambdas
@@ -207,18 +208,6 @@ def films(settings: Composing, tables: Tables) -> Mapping[str, Callable[[Path], 
     return episodes.films(settings.world, shown, "lam", title, "λ̂ = {:g}")
 
 
-OVERSTAYING = (
-    "The caption of figure 5.3 says that agents with λ too high overstay in rewarding states, and shows one path for "
-    "each λ. We compose the same four policies with exact representations, as appendix E describes: rewards of 5, 10 "
-    "and 5 that halve with every visit, and values that are made anew at every step from what remains of them. We "
-    "play every start instead of some. Agents with λ̂ = 1 stay 1.55 steps in a row at a site, and agents with the "
-    "true λ 3.21. The reason is that λ̂ = 1 takes what remains to last for ever, so that an agent goes to wherever "
-    "most remains as soon as a visit has halved the reward under it. The λ̂ that is compared changes the finding: "
-    "with λ̂ = 0.75, which the paper does not have, agents do stay longer, 4.35 steps."
-)
-"""The account of the claim that a λ̂ above the true one makes agents overstay."""
-
-
 def from_every_start(tables: Tables, memory: str = "refreshed") -> pd.DataFrame:
     """Returns the mean returns over all starts, with the axes (repetitions, λ̂)."""
     return select(tables["starts"], memory=memory).pivot_table(index="repeat", columns="lam", values="value")
@@ -325,7 +314,7 @@ def claims(returns: str, stays: str = "") -> tuple[Claim, ...]:
             "Agents with a λ̂ that is too high stay longer at a site than agents with the true λ.",
             higher_beliefs_stay_longer,
             *when,
-            account=OVERSTAYING if stays else "",
+            account=account("gpi-tabular", "overstays") if stays else "",
         ),
         Claim("near-the-optimum", "GPI with the true λ earns at least 98 % of the optimum.", near_the_optimum),
     )

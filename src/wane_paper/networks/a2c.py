@@ -28,15 +28,17 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from wane.lab import plots
-from wane.lab.contract import Experiment, Tables
-from wane.lab.statistics import mean_and_error
+from wane.lab.contract import Claim, Experiment, Finding, NotTested, Tables
+from wane.lab.judging import exceeds
+from wane.lab.statistics import mean_and_error, paired_difference
 from wane.lab.tables import select
 from wane_paper.common import beliefs, episodes
-from wane_paper.networks.a2c_claims import CLAIMS, at_the_end
+from wane_paper.common.learning import draw_optimum
 from wane_paper.networks.a2c_learning import (
     PLAIN,
     QUICK,
@@ -45,11 +47,73 @@ from wane_paper.networks.a2c_learning import (
     far_sighted,
     fixed,
     forgetful,
+    informed,
     on_arrival,
     seeded,
-    told,
     variants,
 )
+
+Test = Callable[[ActorCritic, Tables], Finding]
+LATE = 0.2
+"""The share of the epochs that counts as the end of training."""
+
+
+def at_the_end(tables: Tables, measure: str = "sampled") -> pd.DataFrame:
+    """Returns mean returns of the evaluations in the last fifth of training."""
+    curves = tables["curves"]
+    late = curves["episode"] > (1 - LATE) * curves["episode"].max()
+    return curves[late].pivot_table(index="seed", columns="agent", values=measure)
+
+
+def over_training(tables: Tables) -> pd.DataFrame:
+    """Returns mean returns of the evaluations over all of training."""
+    return tables["curves"].pivot_table(index="seed", columns="agent", values="sampled")
+
+
+def beats(other: float) -> Test:
+    """Returns a test that agents with the true λ earn more at the end than agents with another λ̂."""
+
+    def test(settings: ActorCritic, tables: Tables) -> Finding:
+        beliefs.need_another(settings.lambdas, settings.lam, other)
+        scores = at_the_end(tables)
+        found = paired_difference(scores[beliefs.label(settings.lam)], scores[beliefs.label(other)])
+        means = beliefs.means({lam: scores[beliefs.label(lam)] for lam in settings.lambdas}, settings.lambdas, ".2f")
+        return exceeds(found, f"{means}; {_circumstances(tables, scores)}")
+
+    return test
+
+
+def earns_more(ours: Callable[[ActorCritic], str], theirs: Callable[[ActorCritic], str]) -> Test:
+    """Returns a test that one agent earns more at the end than another, when actions are drawn.
+
+    The detail also gives the difference over all of training, and the difference of greedy actions at the end.
+    """
+
+    def test(settings: ActorCritic, tables: Tables) -> Finding:
+        drawn, greedy, average = at_the_end(tables), at_the_end(tables, "greedy"), over_training(tables)
+        one, other = ours(settings), theirs(settings)
+        if one == other:
+            raise NotTested(f"{one!r} would be compared with itself.")
+        for name in (one, other):
+            if name not in drawn:
+                raise NotTested(f"There is no agent {name!r}: add its λ̂ to lambdas.")
+        means = f"{drawn[one].mean():.2f} ({one}) against {drawn[other].mean():.2f} ({other})"
+        differences = [paired_difference(scores[one], scores[other]) for scores in (average, greedy)]
+        detail = f"{means}; over all of training the difference is {differences[0]}, of greedy actions {differences[1]}"
+        detail += f"; {_circumstances(tables, drawn)}"
+        return exceeds(paired_difference(drawn[one], drawn[other]), detail)
+
+    return test
+
+
+def _circumstances(tables: Tables, scores: pd.DataFrame) -> str:
+    optimum = f"the optimum is {tables['optimum']['value'].iloc[0]:.3f}; " if "optimum" in tables else ""
+    return f"{optimum}{len(scores)} seeds"
+
+
+def true_lam(settings: ActorCritic) -> str:
+    """Returns the name of the agent with the true λ."""
+    return beliefs.label(settings.lam)
 
 
 def draw(settings: ActorCritic, tables: Tables) -> Figure:
@@ -74,7 +138,7 @@ def draw(settings: ActorCritic, tables: Tables) -> Figure:
         "episode",
         "relative, root mean square",
     )
-    for i, name in enumerate((believing[0], told(beliefs.label(settings.lam)))):
+    for i, name in enumerate((believing[0], informed(beliefs.label(settings.lam)))):
         rows = select(tables["episodes"], agent=name)
         ax = figure.add_subplot(grid[1, 1 + i])
         episodes.path(ax, settings.world, rows, f"{name}: {rows['earned'].iloc[-1]:.2f}")
@@ -90,8 +154,8 @@ def colours(settings: ActorCritic) -> dict[str, str]:
     others = {
         TASK: "#44AA99",
         PLAIN: plots.GREY,
-        told(true_name): "#56B4E9",
-        told(PLAIN): plots.INK,
+        informed(true_name): "#56B4E9",
+        informed(PLAIN): plots.INK,
         forgetful(true_name): "#117733",
         forgetful(PLAIN): "#C9B400",
         far_sighted(true_name): "#6A3D9A",
@@ -103,8 +167,7 @@ def colours(settings: ActorCritic) -> dict[str, str]:
 def _draw_curves(ax: Axes, tables: Tables, names: Sequence[str], shades: Mapping[str, str], title: str) -> None:
     curves = tables["curves"]
     plots.plot_learning(curves[curves["agent"].isin(names)], y="sampled", interval="error", ax=ax, colours=shades)
-    if "optimum" in tables:
-        ax.axhline(tables["optimum"]["value"].iloc[0], color=plots.INK, ls="--", lw=1, label="optimum")
+    draw_optimum(ax, tables)
     ax.set_ylim(0, 1.3 * ax.get_ylim()[1])
     ax.legend(frameon=False, fontsize="x-small", ncols=2, loc="upper left")
     plots.tidy(ax, f"{title} ({curves['seed'].nunique()} seeds, ± s.e.)", "episode", "discounted return")
@@ -128,13 +191,9 @@ def _draw_ends(ax: Axes, tables: Tables, shades: Mapping[str, str]) -> None:
 
 def films(settings: ActorCritic, tables: Tables) -> Mapping[str, Callable[[Path], Any]]:
     """Returns films of the paper's agents, of plain A2C, and of an agent told what remains; actions are drawn."""
-    shown = [*map(beliefs.label, settings.lambdas), PLAIN, told(beliefs.label(settings.lam))]
-    return {
-        name: episodes.film(
-            settings.world, select(tables["episodes"], agent=name), f"A2C, {name}, true λ = {settings.lam:g}"
-        )
-        for name in shown
-    }
+    names = [*map(beliefs.label, settings.lambdas), PLAIN, informed(beliefs.label(settings.lam))]
+    shown = tables["episodes"][tables["episodes"]["agent"].isin(names)]
+    return episodes.films(settings.world, shown, "agent", f"A2C, {{}}, true λ = {settings.lam:g}")
 
 
 EXPERIMENT = Experiment(
@@ -152,7 +211,39 @@ EXPERIMENT = Experiment(
     seeded=seeded,
     draw=draw,
     films=films,
-    claims=CLAIMS,
+    claims=(
+        Claim(
+            "beats-lambda-1-end",
+            "At the end of training, the true λ earns more than λ̂ = 1.",
+            beats(1.0),
+            kind="paper",
+            place="section 5.2, figure 5.2",
+        ),
+        Claim(
+            "beats-lambda-0-end",
+            "At the end of training, the true λ earns more than λ̂ = 0.",
+            beats(0.0),
+            kind="paper",
+            place="section 5.2, figure 5.2",
+        ),
+        Claim(
+            "on-arrival-beats-lambda-1",
+            "If the correction is made when rewards are paid, the true λ earns more at the end than λ̂ = 1.",
+            earns_more(
+                lambda settings: on_arrival(true_lam(settings)), lambda settings: on_arrival(beliefs.label(1.0))
+            ),
+        ),
+        Claim(
+            "target",
+            "The correction in the value's target makes an agent that learns the λF earn more.",
+            earns_more(true_lam, lambda settings: TASK),
+        ),
+        Claim(
+            "told",
+            "An agent that is told what remains of the rewards earns more than one that must remember it.",
+            earns_more(lambda settings: informed(PLAIN), lambda settings: PLAIN),
+        ),
+    ),
     differences=(
         "The paper's w is read as what remains of the rewards in s_t, so that r_t = wᵀφ(s_t) where rewards are paid on "
         "departure; TwoRooms pays on arrival, and the correction is then made one step late, as in the paper. Further "

@@ -98,7 +98,7 @@ class Variant(NamedTuple):
     arrival: Any = 0.0
 
 
-def told(name: str) -> str:
+def informed(name: str) -> str:
     """The name of an agent that is told what remains."""
     return f"{name}, told"
 
@@ -127,7 +127,7 @@ def variants(settings: ActorCritic) -> dict[str, Variant]:
     changed = {
         change(name): variant._replace(**numbers)
         for name, variant in ((true_name, true), (PLAIN, plain))
-        for change, numbers in ((told, {"shown": 1.0}), (forgetful, {"memory": 0.0}))
+        for change, numbers in ((informed, {"shown": 1.0}), (forgetful, {"memory": 0.0}))
     }
     further = {
         far_sighted(name): variant._replace(feature_mixing=settings.mixing)
@@ -166,7 +166,7 @@ def learn(settings: ActorCritic, seeds: Sequence[int], loop: Loop) -> tuple[Stat
             return a2c.feature_error(key, state.params, world, config)
 
         state, info = a2c.train(key, world, config, state, number, epochs=1, watch=watch)
-        return state, jax.tree_util.tree_map(lambda leaf: leaf[0], info)
+        return state, entry(info, 0)
 
     def start(key: jax.Array, variant: Variant) -> State:
         return a2c.init(key, world, config_of(settings, variant))
@@ -196,8 +196,7 @@ def seeded(settings: ActorCritic, seeds: Sequence[int], loop: Loop) -> Tables:
         "errors": errors[errors["agent"].isin(with_features)],
     }
     if 0 in seeds:
-        own = jax.tree_util.tree_map(lambda leaf: leaf[list(seeds).index(0)], states.params)
-        tables["episodes"] = _show(settings, own, loop)
+        tables["episodes"] = _show(settings, entry(states.params, list(seeds).index(0)), loop)
     return tables
 
 
@@ -213,8 +212,7 @@ def _show(settings: ActorCritic, params: Params, loop: Loop) -> pd.DataFrame:
 
     played = episode(as_arrays(settings), params)
     for i, (name, variant) in enumerate(variants(settings).items()):
-        own = jax.tree_util.tree_map(lambda leaf, i=i: leaf[i], params)
-        loop.keep(_file_name(name), Trained("a2c", world, config_of(settings, variant), own))
+        loop.keep(_file_name(name), Trained("a2c", world, config_of(settings, variant), entry(params, i)))
         tables.append(episodes.rows(world, entry(played, i), agent=name, seed=0))
     return pd.concat(tables, ignore_index=True)
 

@@ -35,6 +35,7 @@ from wane.types import Scalar
 from wane.worlds import draw as maps
 from wane.worlds.catalog import asymmetric
 from wane.worlds.world import World
+from wane_paper.accounts import account
 from wane_paper.common import episodes
 from wane_paper.common.settings import Lambdas
 from wane_paper.common.soft_policies import first_best, soft_q_values
@@ -331,27 +332,7 @@ EXPERIMENT = Experiment(
             exploits_the_large_one,
             kind="paper",
             place="section 6, figure 6.1",
-            account=(
-                "The paper says that with λ = 1 the λ operator recovers the best strategy: to reach the large reward "
-                "and exploit it for ever (figure 6.1 d). Its text gives neither the sizes of the rewards nor the map. "
-                "We trained six seeds as the paper does (τ = 200, γ = 0.99, T = 50), but for 100,000 gradient steps "
-                "where its table read literally has 2,500, on a map of ours with the same idea: 6 or 11 on the left, "
-                "six times 2 on the right. A softmax with τ = 200 over such values is nearly a random walk, and with "
-                "6 the agent with the exact Φ of these policies stays at a small reward (90 of 276), as all trained "
-                "agents do; that is no evidence against the paper. So we judge where the exact agent and the optimum "
-                "stay at the large reward: with 11, and with both sizes if rewards in z_R are ten or a hundred times "
-                "as large, which makes policies as sharp as with τ = 20 or 2. With 11 and sharper policies the "
-                "statement holds: all six seeds go there and stay (506 of 506). With 11, the paper's own z_R and τ = "
-                "200, none of six does: each stays at a small reward (90 of 506). The exact agent is close to its "
-                "switch at 10.6 there: at the start, left is worth 1.5 % more than right. With 6 and sharper policies "
-                "none does either (90 to 94 of 276), although left is worth 15 % more with τ = 20. So trained agents "
-                "need a larger reward than exact ones. What changes it is a larger reward with sharper policies, as "
-                "above, or a more accurate Φ of sharp policies: in FourRooms, where we measured it (fb-lambda-table), "
-                "the relative error for λ = 1 is still 0.3 at the end. The experiment learned-operator shows that the "
-                "latter is enough: a network trained on the exact Φ of sharper policies, with a temperature relative "
-                "to the values, goes to the large reward of 6 and stays with every one of six seeds (276 of 276; "
-                "median relative error of Φ 0.06). It needs the world's kernel and three times the GPU seconds."
-            ),
+            account=account("fb-asymmetric", "large-for-ever"),
         ),
         Claim(
             "tour",

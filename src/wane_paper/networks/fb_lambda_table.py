@@ -31,6 +31,7 @@ from wane.lab.tables import frame, select
 from wane.settings import Count
 from wane.types import Scalar
 from wane.worlds.world import World
+from wane_paper.accounts import account
 from wane_paper.common import episodes
 from wane_paper.common.settings import Lambdas
 from wane_paper.networks import training
@@ -372,19 +373,7 @@ EXPERIMENT = Experiment(
             is_highly_suboptimal,
             kind="paper",
             place="appendix H.1, figure H.1",
-            account=(
-                "The paper says that to assume λ = 1 in a diminishing environment can be highly suboptimal (left plot "
-                "of figure H.1). We trained λO-FB with λ̂ = ½ and λ̂ = 1 as the paper does (FourRooms, a random start "
-                "and two random goals, τ = 200, γ = 0.99), with twelve seeds instead of six and the schedule of the "
-                "method that it builds on, because 2,500 gradient steps learn nothing. Averaged over the curve that "
-                "the paper draws, λ̂ = 1 earns 4.1 % less than λ̂ = ½; in the first 20 of 100 epochs it earns 12.7 % "
-                "less, and 2.7 % at the end. We call a loss highly suboptimal from 20 % on, which is our threshold: "
-                "the paper gives none. In the first 20 epochs λ̂ = 1 also earns 10 % less where λ = 1 is true and "
-                "λ̂ = ½ is wrong, so the lead shows how fast Φ is learned and not what a wrong λ̂ costs: with the "
-                "exact Φ of a random walk both earn 3.998 of 4. The loss is small because both agents look up at "
-                "every step what remains of the rewards, as the paper's algorithm does. What changes it is the length "
-                "of training: the earlier it stops, the larger the loss."
-            ),
+            account=account("fb-lambda-table", "highly-suboptimal"),
         ),
         Claim(
             "end-half",

@@ -39,6 +39,7 @@ from wane.settings import DISTINCT, Count, Lambda, Range
 from wane.types import Integer
 from wane.worlds.catalog import grid_6x6
 from wane.worlds.world import World
+from wane_paper.accounts import account
 from wane_paper.common import beliefs
 from wane_paper.common.settings import Lambdas
 from wane_paper.tabular.policy_evaluation import (
@@ -244,18 +245,6 @@ def _need(settings: GridFeatures, kind: Features) -> None:
         raise NotTested(f"No agent has {kind} features: there are {', '.join(settings.kinds)}.")
 
 
-LEARNED_FEATURES = (
-    "Section 5.1 and figure 5.1 say that TD on Laplacian features gives the most accurate values for the true λ = ½. "
-    "We learn the features and the λF with the paper's networks, optimiser and number of episodes. The paper does not "
-    "say how many features there are or how long they are trained; we have 8, trained on a uniform walk. Over 64 "
-    "seeds TD ends with a mean squared error of 0.30 for λ̂ = 1 and of 0.43 for the true λ. Longer training does not "
-    "change that: the exact λF of the same features has errors of 0.25 and 0.43. The λF of features that are not "
-    "one-hot is not the λR, so it need not give the true values. What changes the finding is the features: with 8 "
-    "exact Laplacian eigenfunctions the true λ is best (0.09 against 0.25), as it is with 5, 7 and 9 to 15 of the 16; "
-    "and TD on one-hot features agrees with the paper (0.03 against 0.27)."
-)
-"""The account of the claim that TD on learned Laplacian features is most accurate for the true λ."""
-
 EXPERIMENT = Experiment(
     name="grid-features",
     title="Evaluating a policy on features",
@@ -281,7 +270,7 @@ EXPERIMENT = Experiment(
             learning_is_best_with_the_true_lambda("laplacian"),
             kind="paper",
             place="section 5.1, figure 5.1",
-            account=LEARNED_FEATURES,
+            account=account("grid-features", "laplacian-accurate"),
         ),
         Claim(
             "laplacian-limit",

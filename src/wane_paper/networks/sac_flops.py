@@ -21,7 +21,7 @@ from wane.lab.contract import Claim, Experiment, Finding, Settings, Tables
 from wane.lab.tables import select
 from wane.settings import DISTINCT, Range
 from wane.worlds.control import Task
-from wane_paper.networks.sac_claims import APPENDIX
+from wane_paper.networks.sac import APPENDIX
 from wane_paper.networks.sac_learning import ADAPTIVE, KINDS, ONE, TWO, count_flops
 
 AGENTS = (TWO, ONE, ADAPTIVE)

@@ -1,9 +1,7 @@
 """The agents of the experiments with SAC: how they differ, and their training (see `wane_paper.networks.sac`)."""
 
-import dataclasses
 import os
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -21,6 +19,7 @@ from wane.lab.contract import Loop, Seeded, Tables, seed_keys
 from wane.lab.tables import frame
 from wane.settings import DISTINCT, Count
 from wane.worlds.control import OWN, Task
+from wane_paper.common.parts import entry, join_tables
 
 Agent = Literal["SAC-2", "SAC-1", "0-SAC", "0.5-SAC", "1-SAC", "lambda-SAC", "lambda-SAC-average"]
 TWO, ONE, ADAPTIVE, AVERAGE = "SAC-2", "SAC-1", "lambda-SAC", "lambda-SAC-average"
@@ -120,15 +119,15 @@ def trained(agents: Sequence[str]) -> list[str]:
     return [name for name in agents if CONTAINED.get(name) not in agents]
 
 
-class Course:
+class TaskLearning:
     """The training of some agents in a task, with one epoch in each chunk. It is a `HostState`, which is saved rarely.
 
     The replay memory is large, so it is kept out of the loop's state, and only its filled part is saved.
     """
 
-    def __init__(self, task: Task, config: Config, seeds: Sequence[int], agents: Sequence[str], cores: int = 1):
-        """Starts the agents. `cores` is the number of cores that simulate the task."""
-        learners = trained(agents)
+    def __init__(self, task: Task, config: Config, seeds: Sequence[int], agents: Sequence[str]):
+        """Starts the agents. All cores simulate the task."""
+        learners, cores = trained(agents), os.cpu_count() or 1
         keys, chosen = seed_keys(seeds), [VARIANTS[name] for name in learners]
         columns = (np.tile(np.asarray(column, float), len(seeds)) for column in zip(*chosen, strict=True))
         variants = Variant(*(jnp.asarray(column) for column in columns))
@@ -149,15 +148,11 @@ class Course:
         assert self.replay is not None
         states, info = self.fleet.epoch(states._replace(replay=self.replay), number)
         self.replay = states.replay if number + 1 < self.epochs else None
-        return self._without_replay(states), self._of_all(info)
+        return self._without_replay(states), entry(info, self._places)
 
     def policies(self, states: State) -> MLP:
         """Returns the policies of all agents, for each seed one after another."""
-        return self._of_all(states.params)
-
-    def _of_all(self, tree: Any) -> Any:
-        """Returns arrays with an entry for each agent, given those with an entry for each agent that was trained."""
-        return jax.tree_util.tree_map(lambda leaf: leaf[self._places], tree)
+        return entry(states.params, self._places)
 
     def get(self) -> dict[str, Any]:
         """Returns the filled part of the replay memory, and the state of the simulators on the host."""
@@ -178,57 +173,21 @@ class Course:
         self.replay = Replay(items, jnp.asarray(tree["memory"]["added"]))
 
 
-class Courses:
-    """Courses in several tasks, by name, which run at the same time, each in its own thread.
-
-    The GPU learns one task while another task waits for its simulators, and all tasks progress equally.
-    """
-
-    def __init__(self, courses: Mapping[str, Course]):
-        self._courses, self._threads = dict(courses), ThreadPoolExecutor(len(courses))
-        self.states = {name: course.states for name, course in courses.items()}
-
-    def step(self, states: Mapping[str, State], number: int) -> tuple[dict[str, State], dict[str, Any]]:
-        """Trains for one epoch in all tasks."""
-        wide = bool(jax.config.jax_enable_x64)  # pyright: ignore[reportAttributeAccessIssue]
-
-        def one(name: str) -> tuple[State, Any]:
-            with jax.enable_x64(wide):  # A thread starts with the precision of the process, not of its parent.
-                return self._courses[name].step(states[name], number)
-
-        found = dict(zip(states, self._threads.map(one, states), strict=True))
-        return {name: state for name, (state, _) in found.items()}, {name: info for name, (_, info) in found.items()}
-
-    def get(self) -> dict[str, Any]:
-        """Returns what `get` returns for every course."""
-        return {name: course.get() for name, course in self._courses.items()}
-
-    def set(self, tree: Mapping[str, Any]) -> None:
-        """Restores what `get` returned."""
-        for name, course in self._courses.items():
-            course.set(tree[name])
-
-
 def seeded(settings: Control, seeds: Sequence[int], loop: Loop) -> Tables:
     """Returns learning curves, bandits' probabilities and episodes of seed 0 in all tasks. Keeps seed 0's agents."""
     return learn(settings, settings.places(), seeds, loop)
 
 
 def learn(settings: Any, places: Mapping[str, Task], seeds: Sequence[int], loop: Loop) -> Tables:
-    """Trains all agents for all seeds in all tasks. `places` gives the tasks by their names in the tables."""
-    config, agents = settings.agent, settings.agents
-    cores = max((os.cpu_count() or 1) // len(places), 1)
-    by_name = {_file_name(label): Course(task, config, seeds, agents, cores) for label, task in places.items()}
-    courses = Courses(by_name)
-    work = config.steps * len(seeds) * len(trained(agents)) * len(places)
-    states, info = loop("training", courses.step, courses.states, config.epochs, work, "steps", courses)
-    parts = []
+    """Trains all agents for all seeds in one task after the other. `places` gives the tasks by their names."""
+    config, agents, parts = settings.agent, settings.agents, []
     for label, task in places.items():
-        name = _file_name(label)
-        policies = by_name[name].policies(states[name])
-        parts.append(_tables(settings, label, task, seeds, policies, info[name], loop))
-    names = dict.fromkeys(name for part in parts for name in part)
-    return {name: pd.concat([part[name] for part in parts if name in part], ignore_index=True) for name in names}
+        learning = TaskLearning(task, config, seeds, agents)
+        work = config.steps * len(seeds) * len(trained(agents))
+        name = f"training in {_file_name(label)}"
+        states, info = loop(name, learning.step, learning.states, config.epochs, work, "steps", learning)
+        parts.append(_tables(settings, label, task, seeds, learning.policies(states), info, loop))
+    return join_tables(parts)
 
 
 def _tables(
@@ -244,7 +203,7 @@ def _tables(
     arms = arms[[VARIANTS[agent].adaptive > 0 for agent in arms["agent"]]]
     tables = {"curves": curves.assign(task=label), "arms": arms.assign(task=label)}
     if 0 in seeds:
-        own = jax.tree_util.tree_map(lambda leaf: leaf[list(seeds).index(0) * len(agents) :], policies)
+        own = entry(policies, slice(list(seeds).index(0) * len(agents), None))
         tables["episodes"] = _show(config, task, agents, own, loop, label)
     return tables
 
@@ -257,7 +216,7 @@ def _show(config: Config, task: Task, agents: Sequence[str], params: Any, loop: 
     """Keeps the agents of one seed, given their networks, and returns one episode of each, with mean actions."""
     tables = []
     for i, name in enumerate(agents):
-        own = jax.tree_util.tree_map(lambda leaf, i=i: leaf[i], params)
+        own = entry(params, i)
         chosen = VARIANTS[name].applied(config)
         loop.keep(f"{_file_name(label)}-{name}", Trained("sac", task, chosen, own))
         played = drive(jax.random.key(0), task, sac.policy(own, task, chosen), 1, chosen.discount)
@@ -286,8 +245,3 @@ QUICK = Config(
     evaluation_episodes=2,
 )
 """An agent that learns small tasks in minutes on two cores: smaller networks and batches, and a higher rate."""
-
-
-def quick(**changes: Any) -> Config:
-    """Returns the agent of the quick scale with some settings changed."""
-    return dataclasses.replace(QUICK, **changes)
