@@ -39,6 +39,13 @@ def soft_q_values(
     return q
 
 
+def rewards_of_states(world: World) -> Float[np.ndarray, " states"]:
+    """Returns r̄ of every state, which is 0 where there is no site."""
+    rewards = np.zeros(world.n_states)
+    rewards[world.sites] = np.asarray(world.rewards)
+    return rewards
+
+
 def first_best(q: Float[np.ndarray, " actions"]) -> int:
     """Returns the first of the best actions. Rounding must not decide between actions of equal worth."""
     return int((q >= q.max() - TIE * np.abs(q).max()).argmax())

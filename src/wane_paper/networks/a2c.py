@@ -243,6 +243,11 @@ EXPERIMENT = Experiment(
             "An agent that is told what remains of the rewards earns more than one that must remember it.",
             earns_more(lambda settings: informed(PLAIN), lambda settings: PLAIN),
         ),
+        Claim(
+            "remembers",
+            "An agent with memory earns more than one without.",
+            earns_more(lambda settings: PLAIN, lambda settings: forgetful(PLAIN)),
+        ),
     ),
     differences=(
         "The paper's w is read as what remains of the rewards in s_t, so that r_t = wᵀφ(s_t) where rewards are paid on "

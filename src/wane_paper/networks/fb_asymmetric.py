@@ -30,7 +30,7 @@ from wane.depletion import Geometric
 from wane.lab import plots
 from wane.lab.contract import Claim, Experiment, Finding, Loop, Tables, seed_keys
 from wane.lab.tables import select
-from wane.settings import DISTINCT, Count, Positive, Range
+from wane.settings import DISTINCT, Positive, Range
 from wane.types import Scalar
 from wane.worlds import draw as maps
 from wane.worlds.catalog import asymmetric
@@ -38,7 +38,7 @@ from wane.worlds.world import World
 from wane_paper.accounts import account
 from wane_paper.common import episodes
 from wane_paper.common.settings import Lambdas
-from wane_paper.common.soft_policies import first_best, soft_q_values
+from wane_paper.common.soft_policies import first_best, rewards_of_states, soft_q_values
 from wane_paper.networks import training
 from wane_paper.networks.training import Training, require_data
 
@@ -59,8 +59,6 @@ class Asymmetric(Training):
 
     SET_BY_EXPERIMENT: ClassVar[Mapping[str, str]] = {"agent.lam": "lambdas"} | training.PLAIN_TRAINING
 
-    seeds: Count = 6
-    """independent repetitions, numbered from 0"""
     lambdas: Lambdas = (LASTING, QUICKLY_GONE)
     """λ that agents are trained for and that is true where they act"""
     factors: tuple[Positive, ...] = (PLAIN, 10.0, 100.0)
@@ -111,8 +109,7 @@ def exact_table(settings: Asymmetric) -> pd.DataFrame:
     rows = []
     for large, factor in product(settings.larges, settings.factors):
         world, temperature = make_world(settings, LASTING, large), settings.temperature(factor)
-        rewards = np.zeros(world.n_states)
-        rewards[world.sites] = world.rewards
+        rewards = rewards_of_states(world)
         q = soft_q_values(world, rewards, LASTING, settings.agent.discount, temperature)
         cells = [int(np.argmax(world.start))]
         for _ in range(settings.agent.horizon):
@@ -251,40 +248,39 @@ def fair_cases(settings: Asymmetric, tables: Tables) -> list[tuple[float, float]
 def exploits_the_large_one(settings: Asymmetric, tables: Tables) -> Finding:
     """Tests that agents with λ = 1 spend more than 80 % of the time at the large reward, where exact agents do."""
     fair = fair_cases(settings, tables)
-    missing = "The exact agent itself never stays at the large reward: raise larges or factors."
-    require_data(bool(fair), missing)
+    require_data(bool(fair), "The exact agent itself never stays at the large reward: raise larges or factors.")
     learned = {case: measure(settings, tables, LASTING, *case) for case in fair}
-    told = [
+    cases = [
         f"large reward {large:g}, rewards × {factor:g}: {(each['at_large'] > STAYS).sum()} of {len(each)} seeds, "
         f"{each['at_large'].mean():.2f} of the time, earned {each['earned'].mean():.1f} of {best['earned']:.1f}"
         for (large, factor), (each, best) in learned.items()
     ]
     shares = pd.concat([each["at_large"] for each, _ in learned.values()])
-    detail = f"who stays at the large reward, where the exact agent does: {'; '.join(told)}"
+    detail = f"who stays at the large reward, where the exact agent does: {'; '.join(cases)}"
     return Finding(bool((shares > STAYS).all()), shares.mean(), None, detail)
 
 
 def agrees_with_the_exact_agent(settings: Asymmetric, tables: Tables) -> Finding:
     """Tests that agents with λ = 1 earn what the exact agent earns, up to 5 %, with the paper's z_R."""
-    shares, told = [], []
+    shares, cases = [], []
     for large in settings.larges:
         learned, best = measure(settings, tables, LASTING, large, PLAIN)
         exact = exact_agent(settings, tables, large, PLAIN)
         require_data(exact["earned"] > 0, "The exact agent earns nothing: raise agent.horizon.")
         shares.append(learned["earned"] / exact["earned"])
         agents = ", ".join(f"{earned:.1f}" for earned in learned["earned"])
-        told.append(
+        cases.append(
             f"large reward {large:g}: agents {agents}, the exact agent {exact['earned']:.1f}, "
             f"the optimum {best['earned']:.1f}"
         )
     share = pd.concat(shares)
-    detail = f"{'; '.join(told)}; τ = {settings.temperature(PLAIN):g}"
+    detail = f"{'; '.join(cases)}; τ = {settings.temperature(PLAIN):g}"
     return Finding(bool(((share - 1).abs() < 0.05).all()), share.mean(), None, detail)
 
 
 def tours_the_small_ones(settings: Asymmetric, tables: Tables) -> Finding:
     """Tests that agents with λ = 0.1 visit at least six of the seven sites, with every large reward."""
-    visited, told = [], []
+    visited, cases = [], []
     for large in settings.larges:
         learned, best = measure(settings, tables, QUICKLY_GONE, large, PLAIN)
         visited.append(learned["sites"])
@@ -294,21 +290,9 @@ def tours_the_small_ones(settings: Asymmetric, tables: Tables) -> Finding:
             if factor != PLAIN:
                 other, _ = measure(settings, tables, QUICKLY_GONE, large, factor)
                 earned += f", with rewards × {factor:g} in z_R {other['earned'].mean():.1f}"
-        told.append(f"large reward {large:g}: sites visited: agents {sites}, optimum {best['sites']:.0f}; {earned}")
+        cases.append(f"large reward {large:g}: sites visited: agents {sites}, optimum {best['sites']:.0f}; {earned}")
     sites = pd.concat(visited)
-    return Finding(bool((sites >= 6).all()), sites.mean(), None, "; ".join(told))
-
-
-def near_the_optimum(settings: Asymmetric, tables: Tables) -> Finding:
-    """Tests that agents earn more than 95 % of the optimum with every λ and every large reward."""
-    shares = {}
-    for lam, large in product(settings.lambdas, settings.larges):
-        learned, best = measure(settings, tables, lam, large, PLAIN)
-        require_data(best["earned"] > 0, f"The optimum for λ = {lam:g} earns nothing: raise agent.horizon.")
-        shares[f"λ = {lam:g}, large reward {large:g}"] = learned["earned"].mean() / best["earned"]
-    lowest = min(shares.values())
-    detail = "; ".join(f"{case}: {100 * share:.1f} %" for case, share in shares.items())
-    return Finding(bool(lowest > 0.95), lowest, None, f"of the optimum, {detail}")
+    return Finding(bool((sites >= 6).all()), sites.mean(), None, "; ".join(cases))
 
 
 EXPERIMENT = Experiment(
@@ -320,7 +304,7 @@ EXPERIMENT = Experiment(
         "to exploit each reward for a few steps and to move on. The λ operator recovers both strategies."
     ),
     quick=Asymmetric(seeds=2, agent=training.quick(epochs=8)),
-    paper=Asymmetric(),
+    paper=Asymmetric(seeds=6),
     fixed=fixed,
     seeded=seeded,
     draw=draw,
@@ -346,11 +330,6 @@ EXPERIMENT = Experiment(
             "With λ = 1 and each size of the large reward, agents earn what the agent with the exact Φ of the same "
             "softmax policies earns.",
             agrees_with_the_exact_agent,
-        ),
-        Claim(
-            "near-the-optimum",
-            "With each λ and each size of the large reward, agents earn at least 95 % of the optimum.",
-            near_the_optimum,
         ),
     ),
     differences=(

@@ -29,26 +29,18 @@ from wane.agents import Trained, lambda_features, laplacian
 from wane.agents.common.views import Sight
 from wane.agents.lambda_features import Config, Params, State
 from wane.agents.lambda_features.config import Features
-from wane.depletion import Geometric
 from wane.exact.features import eigenfunctions
 from wane.exact.features import lambda_features as exact_lambda_features
 from wane.lab import plots
-from wane.lab.contract import Claim, Experiment, Finding, Loop, NotTested, Seeded, Tables, seed_keys
+from wane.lab.contract import Claim, Experiment, Finding, Loop, NotTested, Tables, seed_keys
 from wane.lab.tables import frame, select
-from wane.settings import DISTINCT, Count, Lambda, Range
+from wane.settings import DISTINCT
 from wane.types import Integer
-from wane.worlds.catalog import grid_6x6
 from wane.worlds.world import World
 from wane_paper.accounts import account
 from wane_paper.common import beliefs
-from wane_paper.common.settings import Lambdas
-from wane_paper.tabular.policy_evaluation import (
-    CHUNKS,
-    RECORDED,
-    QValues,
-    exact_q,
-    last_learning,
-)
+from wane_paper.common.parts import entry, join_tables
+from wane_paper.tabular.policy_evaluation import CHUNKS, OnGrid, QValues, exact_q, last_learning, learning_table
 
 PAPER = Config(
     base=laplacian.Config(
@@ -62,17 +54,9 @@ TITLES = {"one-hot": "TD on one-hot features", "laplacian": "TD on learned\nLapl
 
 
 @dataclass(frozen=True)
-class GridFeatures(Seeded):
+class GridFeatures(OnGrid):
     """Settings of TD on features."""
 
-    lambdas: Lambdas = (0.0, 0.5, 1.0)
-    """the agents' λ̂; the paper has ½ and 1"""
-    lam: Lambda = 0.5
-    """the true λ"""
-    discount: Annotated[float, Range(0, 1, "a discount", below=True)] = 0.9
-    """γ"""
-    horizon: Count = 10
-    """steps of an episode"""
     agent: Config = PAPER
     """the agents"""
     kinds: Annotated[tuple[Features, ...], DISTINCT] = ("one-hot", "laplacian")
@@ -87,17 +71,9 @@ class GridFeatures(Seeded):
     def rules(self) -> None:
         """Raises SettingError if there are too few episodes, or unless the agents learn online from one-hot states."""
         super().rules()
-        least = CHUNKS * RECORDED
-        needed = f"at least {least} is needed, because every tenth error of the last tenth of them is judged"
-        self.require(self.agent.episodes >= least, "agent.episodes", needed)
         self.require(self.agent.method == "online", "agent.method", "online is needed: that is TD")
         picture = self.agent.base.sight.is_picture
         self.require(not picture, "agent.base.sight.observation", "index is needed: TD sees one-hot states")
-
-    @property
-    def world(self) -> World:
-        """The grid."""
-        return grid_6x6(depletion=Geometric(self.lam), discount=self.discount, horizon=self.horizon)
 
 
 def fixed(settings: GridFeatures) -> Tables:
@@ -120,9 +96,7 @@ def _eigenfunction_error(world: World, count: int, lam: float, truth: QValues) -
 
 def seeded(settings: GridFeatures, seeds: Sequence[int], loop: Loop) -> Tables:
     """Runs TD on each kind of features."""
-    found = [_learn(settings, kind, seeds, loop) for kind in settings.kinds]
-    tables = {name: [each[name] for each in found] for name in found[0]}
-    joined = {name: pd.concat(parts, ignore_index=True) for name, parts in tables.items()}
+    joined = join_tables([_learn(settings, kind, seeds, loop) for kind in settings.kinds])
     # The table is long, and single precision halves its size.
     return joined | {"learning": joined["learning"].astype({"error": np.float32})}
 
@@ -154,20 +128,13 @@ def _learn(settings: GridFeatures, kind: Features, seeds: Sequence[int], loop: L
 
     work = size * settings.horizon * len(seeds) * len(lams)
     states, errors = loop(f"TD on {kind} features", step, jax.jit(jax.vmap(prepare))(keys), CHUNKS, work)
-    errors = np.moveaxis(errors, 0, 2).reshape(len(seeds), len(lams), -1)[..., : config.episodes]
-    table = frame(errors, "error", seed=seeds, lam=settings.lambdas, episode=range(1, config.episodes + 1))
-    limits = [_limits(settings, _one(states.params, i), truth).assign(seed=seed) for i, seed in enumerate(seeds)]
+    limits = [_limits(settings, entry(states.params, i), truth).assign(seed=seed) for i, seed in enumerate(seeds)]
     for i, lam in enumerate(settings.lambdas) if 0 in seeds else ():
         own = dataclasses.replace(config, lam=lam, episodes=size * CHUNKS)
-        params = _one(states.params, list(seeds).index(0), i)
+        params = entry(states.params, list(seeds).index(0), i)
         loop.keep(f"{kind}-lam-{lam:g}", Trained("lambda_features", world, own, params))
-    tables = {"learning": table[table["episode"] % RECORDED == 0], "limits": pd.concat(limits)}
+    tables = {"learning": learning_table(settings, seeds, errors), "limits": pd.concat(limits)}
     return {name: each.assign(features=kind) for name, each in tables.items()}
-
-
-def _one(tree: Any, *index: int) -> Any:
-    """Returns one run out of many that are stacked along the first axes."""
-    return jax.tree_util.tree_map(lambda leaf: leaf[index], tree)
 
 
 def _limits(settings: GridFeatures, params: Params, truth: QValues) -> pd.DataFrame:
@@ -175,11 +142,11 @@ def _limits(settings: GridFeatures, params: Params, truth: QValues) -> pd.DataFr
     world, rows = settings.world, []
     kernel, views = world.mdp.under(world.policies[0]), jnp.eye(world.n_states)
     for i, lam in enumerate(settings.lambdas):
-        own = _one(params, i)
+        own = entry(params, i)
         phi = np.asarray(laplacian.base_features(own.base, views), float)
         weights = np.asarray(own.weights @ world.rewards, float)
         exact = exact_lambda_features(kernel, phi, lam, discount=world.discount).q_values(world.mdp, weights)
-        table = lambda_features.feature_table(_one(own.networks, 0), views, world.n_actions)
+        table = lambda_features.feature_table(entry(own.networks, 0), views, world.n_actions)
         learned = np.asarray(table @ weights)
         squares = ((exact - truth) ** 2).mean(), ((exact - learned) ** 2).mean()
         rows.append({"lam": lam, "error": squares[0], "distance": squares[1]})

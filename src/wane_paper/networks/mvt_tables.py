@@ -38,7 +38,7 @@ from wane.worlds.world import World
 from wane_paper.common import episodes
 from wane_paper.common.distances import steps_to_sites
 from wane_paper.common.parts import entry, join_tables
-from wane_paper.common.soft_policies import TIE, first_best, soft_q_values
+from wane_paper.common.soft_policies import TIE, first_best, rewards_of_states, soft_q_values
 from wane_paper.networks import training
 from wane_paper.networks.training import Training
 
@@ -131,7 +131,7 @@ def in_corridors(settings: MVT, lam: float, discount: float) -> pd.DataFrame:
 
 def play_exact(world: World, temperature: float) -> CellsAndRewards:
     """Plays the episode of the agent with the exact Φ. Among equally good actions it takes the first."""
-    lam, rewards = lam_of(world), _rewards_of_states(world)
+    lam, rewards = lam_of(world), rewards_of_states(world)
 
     def act(time: int, cell: int, visits: Visits) -> int:
         return first_best(soft_q_values(world, rewards * lam**visits, lam, world.discount, temperature)[cell])
@@ -154,7 +154,7 @@ def _play(world: World, act: Callable[[int, int, Visits], int]) -> CellsAndRewar
 
     In `act(time, cell, visits)`, `visits` counts the visits before the present one.
     """
-    lam, fresh, visits = lam_of(world), _rewards_of_states(world), np.zeros(world.n_states, int)
+    lam, fresh, visits = lam_of(world), rewards_of_states(world), np.zeros(world.n_states, int)
     cells, rewards = [int(np.searchsorted(world.start_cumulated, 0.5, side="right"))], []
     for time in range(world.horizon or 0):
         cell = cells[-1]
@@ -169,13 +169,6 @@ def lam_of(world: World) -> float:
     """Returns the λ of a world in which every site has the same λ."""
     assert isinstance(world.depletion, Geometric)
     return float(np.asarray(world.depletion.lam))
-
-
-def _rewards_of_states(world: World) -> Float[np.ndarray, " states"]:
-    """Returns r̄ of every state."""
-    rewards = np.zeros(world.n_states)
-    rewards[world.sites] = np.asarray(world.rewards)
-    return rewards
 
 
 def choices(world: World, cells: Int[np.ndarray, " moments"]) -> pd.DataFrame:

@@ -154,22 +154,11 @@ def earns(least: float, *maps: str, slowly: bool | None = None) -> Callable[[Ope
         table = table if slowly is None else table[wear_off_slowly(table) == slowly]
         if table.empty:
             raise NotTested("There is no agent with one sweep and such a λ: add 1 to sweeps, and all maps and λ.")
-        told = [f"{name}, λ = {lam:g}: {share:.4f}" for name, lam, share in table[["map", "lam", "share"]].to_numpy()]
+        found = [f"{name}, λ = {lam:g}: {share:.4f}" for name, lam, share in table[["map", "lam", "share"]].to_numpy()]
         lowest = float(table["share"].min())
-        return Finding(lowest > least, lowest, None, f"{', '.join(told)}; the estimate is the lowest")
+        return Finding(lowest > least, lowest, None, f"{', '.join(found)}; the estimate is the lowest")
 
     return test
-
-
-def improvement_is_needed(settings: Operating, tables: Tables) -> Finding:
-    """Tests that on the asymmetric map with λ = 1 the random walk's Φ earns less than half of the optimum."""
-    table = select(shares(tables, ASYMMETRIC), lam=1.0, sweeps=0)
-    if table.empty:
-        raise NotTested(
-            "The agent without improvement was not tried with λ = 1: add 0 to sweeps, 1 to lambdas, and the map."
-        )
-    row = table.iloc[0]
-    return Finding(row["share"] < 0.5, row["share"], None, f"{row['mean_return']:g} of {row['optimum']:g}")
 
 
 EXPERIMENT = Experiment(
@@ -200,19 +189,9 @@ EXPERIMENT = Experiment(
             earns(0.98, ASYMMETRIC, slowly=True),
         ),
         Claim(
-            "four-rooms",
-            "In FourRooms with two random goals, one improvement earns 98.5 % of the optimum for every λ.",
-            earns(0.985, ROOMS),
-        ),
-        Claim(
             "other-maps",
             "On maps for which nothing was tuned, one improvement earns 97 % of the optimum for every λ.",
             earns(0.97, *OTHERS),
-        ),
-        Claim(
-            "improvement-is-needed",
-            "Where a large reward is far away and never wears off, the random walk's Φ alone earns less than half.",
-            improvement_is_needed,
         ),
     ),
 )
