@@ -8,8 +8,7 @@ from collections.abc import Callable, Mapping
 
 import pandas as pd
 
-from wane.lab.contract import Finding, NotTested
-from wane.lab.judging import exceeds
+from wane.lab import Finding, NotTested, exceeds
 from wane.lab.statistics import paired_difference
 
 

@@ -32,9 +32,8 @@ from wane.agents import gpi
 from wane.agents.common.rollout import Episode
 from wane.agents.planner import plan
 from wane.depletion import Geometric
-from wane.lab import plots
+from wane.lab import exceeds, plots
 from wane.lab.contract import Claim, Finding, Kind, Loop, NotTested, Seeded, Tables, seed_keys
-from wane.lab.judging import exceeds
 from wane.lab.statistics import mean_and_error, paired_difference
 from wane.lab.tables import frame, select
 from wane.settings import Count, Lambda, Probability, Range

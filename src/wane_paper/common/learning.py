@@ -30,9 +30,7 @@ from wane.agents import Trained, q_lambda, q_learning
 from wane.agents.common.rollout import Episode, play
 from wane.agents.planner import plan
 from wane.depletion import Depletion, Geometric
-from wane.lab import plots
-from wane.lab.contract import Claim, Finding, Loop, Seeded, Tables, seed_keys
-from wane.lab.judging import exceeds
+from wane.lab import Claim, Finding, Loop, Seeded, Tables, exceeds, plots, seed_keys
 from wane.lab.statistics import (
     bootstrap,
     interquartile_mean,

@@ -7,8 +7,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from wane.depletion import Geometric
-from wane.lab import plots
-from wane.lab.contract import Claim, Experiment, Finding, Settings, Tables
+from wane.lab import Claim, Experiment, Finding, Settings, Tables, plots
 from wane_paper.common.settings import Drawn, Lambdas
 
 

@@ -15,8 +15,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from wane.exact.bellman import iterate
-from wane.lab import plots
-from wane.lab.contract import Claim, Experiment, Finding, NotTested, Settings, Tables
+from wane.lab import Claim, Experiment, Finding, NotTested, Settings, Tables, plots
 from wane.worlds.catalog import four_rooms
 from wane_paper.common.settings import Lambdas, Slip, Tolerance, slip_name
 

@@ -14,8 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from wane.exact import counterexamples
-from wane.lab import plots
-from wane.lab.contract import Claim, Experiment, Finding, Settings, Tables
+from wane.lab import Claim, Experiment, Finding, Settings, Tables, plots
 
 STATEMENTS = {
     "contraction": "The operator does not contract entry by entry, only in the largest difference of each column.",

@@ -18,7 +18,7 @@ larger if γ is higher.
 """
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import pandas as pd
@@ -29,8 +29,7 @@ from scipy import sparse
 
 from wane.depletion import Geometric
 from wane.exact.representations import representation
-from wane.lab import plots
-from wane.lab.contract import Claim, Experiment, Finding, NotTested, Settings, Tables
+from wane.lab import Claim, Experiment, Finding, NotTested, Settings, Tables, plots
 from wane.settings import DISTINCT, Lambda, Range
 from wane.worlds.catalog import four_rooms
 from wane_paper.common.settings import Lambdas, Slip, Tolerance, slip_name
@@ -222,6 +221,9 @@ def higher_discount_fine(settings: LambdaVsGamma, tables: Tables) -> Finding:
     return _compare(settings, tables, "fine_sweeps", f"sweeps to a true error of {settings.fine:g}")
 
 
+STATED: dict[str, Any] = {"kind": "paper", "place": "appendix K"}
+"""Where the paper states its claims."""
+
 EXPERIMENT = Experiment(
     name="lambda-vs-gamma",
     title="Does a λ below 1 pay for a higher γ?",
@@ -238,16 +240,14 @@ EXPERIMENT = Experiment(
             "lower-is-faster",
             "At every γ, a lower λ takes no more sweeps, on average over the policies.",
             lower_is_faster,
-            kind="paper",
-            place="appendix K",
+            **STATED,
         ),
         Claim(
             "higher-discount-coarse",
             "At the paper's tolerance, a lower λ at a higher γ takes no more sweeps than a higher λ at a lower γ "
             "(by default λ = ½ against λ = 1).",
             higher_discount_coarse,
-            kind="paper",
-            place="appendix K",
+            **STATED,
         ),
         Claim(
             "higher-discount-fine",

@@ -27,8 +27,7 @@ from wane.exact.representations import (
     n_occupancy_representation,
     successor_representation,
 )
-from wane.lab import plots
-from wane.lab.contract import Claim, Experiment, Finding, Settings, Tables
+from wane.lab import Claim, Experiment, Finding, Settings, Tables, plots
 from wane.settings import DISTINCT, Range
 from wane.worlds.catalog import grid_6x6
 from wane_paper.common.maps import heat_map, outline_cell

@@ -20,8 +20,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from wane.depletion import Depletion
-from wane.lab import plots
-from wane.lab.contract import Claim, Experiment, Finding, NotTested, Settings, Tables
+from wane.lab import Claim, Experiment, Finding, NotTested, Settings, Tables, plots
 from wane.regrowth import EligibilityTrace, TimeElapsed, TotalTime
 from wane.settings import Lambda, Range
 from wane_paper.common.settings import Drawn

@@ -20,8 +20,7 @@ from scipy import sparse
 
 from wane.depletion import Geometric
 from wane.exact.representations import representation
-from wane.lab import plots
-from wane.lab.contract import Claim, Experiment, Finding, Settings, Tables
+from wane.lab import Claim, Experiment, Finding, Settings, Tables, plots
 from wane.settings import Range
 from wane.worlds import draw as pictures
 from wane.worlds.catalog import grid_6x6, shortest_paths

@@ -22,9 +22,7 @@ from matplotlib.figure import Figure
 
 from wane import foraging
 from wane.foraging.named import NAMED
-from wane.lab import plots
-from wane.lab.contract import Claim, Experiment, Finding, NotTested, Settings, Tables
-from wane.lab.judging import exceeds, stays_below
+from wane.lab import Claim, Experiment, Finding, NotTested, Settings, Tables, exceeds, plots, stays_below
 from wane.lab.statistics import Estimate, bootstrap
 from wane.settings import DISTINCT, Range
 

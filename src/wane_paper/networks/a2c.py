@@ -32,9 +32,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from wane.lab import plots
-from wane.lab.contract import Claim, Experiment, Finding, NotTested, Tables
-from wane.lab.judging import exceeds
+from wane.lab import Claim, Experiment, Finding, NotTested, Tables, exceeds, plots
 from wane.lab.statistics import mean_and_error, paired_difference
 from wane.lab.tables import select
 from wane_paper.common import beliefs, episodes
@@ -196,6 +194,9 @@ def films(settings: ActorCritic, tables: Tables) -> Mapping[str, Callable[[Path]
     return episodes.films(settings.world, shown, "agent", f"A2C, {{}}, true λ = {settings.lam:g}")
 
 
+STATED: dict[str, Any] = {"kind": "paper", "place": "section 5.2, figure 5.2"}
+"""Where the paper states its claims."""
+
 EXPERIMENT = Experiment(
     name="a2c",
     title="Learning a policy in TwoRooms with a recurrent network",
@@ -216,15 +217,13 @@ EXPERIMENT = Experiment(
             "beats-lambda-1-end",
             "At the end of training, the true λ earns more than λ̂ = 1.",
             beats(1.0),
-            kind="paper",
-            place="section 5.2, figure 5.2",
+            **STATED,
         ),
         Claim(
             "beats-lambda-0-end",
             "At the end of training, the true λ earns more than λ̂ = 0.",
             beats(0.0),
-            kind="paper",
-            place="section 5.2, figure 5.2",
+            **STATED,
         ),
         Claim(
             "on-arrival-beats-lambda-1",

@@ -27,8 +27,7 @@ from wane.agents.common.rollout import Episode, play
 from wane.agents.forward_backward import Params
 from wane.agents.planner import follow, plan
 from wane.depletion import Geometric
-from wane.lab import plots
-from wane.lab.contract import Claim, Experiment, Finding, Loop, Tables, seed_keys
+from wane.lab import Claim, Experiment, Finding, Loop, Tables, plots, seed_keys
 from wane.lab.tables import select
 from wane.settings import DISTINCT, Positive, Range
 from wane.types import Scalar
@@ -295,6 +294,9 @@ def tours_the_small_ones(settings: Asymmetric, tables: Tables) -> Finding:
     return Finding(bool((sites >= 6).all()), sites.mean(), None, "; ".join(cases))
 
 
+STATED: dict[str, Any] = {"kind": "paper", "place": "section 6, figure 6.1"}
+"""Where the paper states its claims."""
+
 EXPERIMENT = Experiment(
     name="fb-asymmetric",
     title="One large reward or many small ones",
@@ -314,16 +316,14 @@ EXPERIMENT = Experiment(
             "large-for-ever",
             "With λ = 1 agents go to the large reward and stay there, in every case in which the exact agent does.",
             exploits_the_large_one,
-            kind="paper",
-            place="section 6, figure 6.1",
+            **STATED,
             account=account("fb-asymmetric", "large-for-ever"),
         ),
         Claim(
             "tour",
             "With λ = 0.1 agents visit six of the seven rewards at least, with each size of the large one.",
             tours_the_small_ones,
-            kind="paper",
-            place="section 6, figure 6.1",
+            **STATED,
         ),
         Claim(
             "as-the-exact-agent",

@@ -1,7 +1,8 @@
 """λO-FB on FourRooms: two random goals, a random start, and agents that are trained for λ = ½ or λ = 1.
 
-Each agent is tested where λ = ½ is true and where λ = 1 is true (`fb_lambda_learning`). The paper's statements are
-judged by the mean over all epochs of the curves that it draws; separate claims judge the early epochs and the end.
+Each agent is tested where λ = ½ is true and where λ = 1 is true. Training sees no rewards, so one training run serves
+both worlds. The paper's statements are judged by the mean over all epochs of the curves that it draws; separate claims
+judge the early epochs and the end.
 """
 
 import dataclasses
@@ -23,40 +24,30 @@ from wane.agents.common.rollout import play
 from wane.agents.forward_backward import Params, State, Tasks
 from wane.agents.forward_backward.training import watch_key
 from wane.depletion import Geometric
-from wane.lab import plots
-from wane.lab.contract import Claim, Experiment, Finding, Loop, Tables, seed_keys
-from wane.lab.judging import exceeds
+from wane.lab import Claim, Experiment, Finding, Loop, Tables, exceeds, plots, seed_keys
 from wane.lab.statistics import bootstrap, paired_difference
 from wane.lab.tables import frame, select
-from wane.settings import Count
 from wane.types import Scalar
 from wane.worlds.world import World
 from wane_paper.accounts import account
 from wane_paper.common import episodes
+from wane_paper.common.parts import entry
 from wane_paper.common.settings import Lambdas
 from wane_paper.networks import training
 from wane_paper.networks.task_optima import MOST_GOALS, best_returns
-from wane_paper.networks.training import Training, require_data
+from wane_paper.networks.training import RoomTasks, require_data
 
 
 @dataclass(frozen=True)
-class LambdaTable(Training):
+class LambdaTable(RoomTasks):
     """Settings of fb-lambda-table."""
 
     SET_BY_EXPERIMENT: ClassVar[Mapping[str, str]] = {"agent.lam": "agents"} | training.PLAIN_TRAINING
 
-    seeds: Count = 6
-    """independent repetitions, numbered from 0"""
     agents: Lambdas = (0.5, 1.0)
     """λ that agents are trained for"""
     worlds: Lambdas = (0.5, 1.0)
     """true λ of the worlds that they are tested in"""
-    goals: training.Goals = 2
-    """random unit rewards of an episode"""
-    episodes: Count = 10
-    """test episodes of each run after each epoch"""
-    final_episodes: Count = 300
-    """test episodes of each run at the end"""
 
     def rules(self) -> None:
         """Raises SettingError if a setting lists two values that are written alike, or if Φ would be infinite."""
@@ -70,17 +61,11 @@ def true_world(settings: LambdaTable, lam: Scalar) -> World:
     return training.rooms(settings, depletion=Geometric(lam))
 
 
-def final_tasks(settings: LambdaTable) -> Tasks:
-    """Returns the tasks of the test at the end. They are the same for all agents and all seeds."""
-    world = training.rooms(settings)
-    return forward_backward.draw_tasks(jax.random.key(1), world, settings.final_episodes, settings.goals)
-
-
 def fixed(settings: LambdaTable) -> Tables:
     """Returns the optimum of each task of the final test, in each world, or nothing if there are too many goals."""
     if settings.goals > MOST_GOALS:
         return {}
-    best, count = _optima(settings, final_tasks(settings)), settings.final_episodes
+    best, count = _optima(settings, settings.final_tasks), settings.final_episodes
     return {"optima": frame(best, "optimum", true_lam=settings.worlds, task=range(count))}
 
 
@@ -94,10 +79,10 @@ def curve_optima(settings: LambdaTable, seeds: Sequence[int]) -> pd.DataFrame:
 
     All agents of one seed are tested on the same tasks, whatever λ they are trained for, because they share keys.
     """
-    world, epochs = training.rooms(settings), settings.agent.schedule.epochs
+    epochs = settings.agent.schedule.epochs
 
     def draw_again(key: jax.Array) -> Tasks:
-        drawn = jax.vmap(lambda number: watched_tasks(settings, world, watch_key(key, number)))(jnp.arange(epochs))
+        drawn = jax.vmap(lambda number: settings.tasks(watch_key(key, number), settings.episodes))(jnp.arange(epochs))
         return jax.tree_util.tree_map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), drawn)
 
     best = [_optima(settings, jax.jit(draw_again)(key)) for key in seed_keys(seeds)]
@@ -105,14 +90,9 @@ def curve_optima(settings: LambdaTable, seeds: Sequence[int]) -> pd.DataFrame:
     return frame(means, "optimum", seed=seeds, true_lam=settings.worlds, epoch=range(1, epochs + 1))
 
 
-def watched_tasks(settings: LambdaTable, world: World, key: jax.Array) -> Tasks:
-    """Returns the tasks of a test during training."""
-    return forward_backward.draw_tasks(key, world, settings.episodes, settings.goals)
-
-
 def seeded(settings: LambdaTable, seeds: Sequence[int], loop: Loop) -> Tables:
     """Trains and tests the agents of some seeds."""
-    world, tasks = training.rooms(settings), final_tasks(settings)
+    world, tasks = training.rooms(settings), settings.final_tasks
 
     def test(params: Params, tasks: Tasks) -> Float[Array, " worlds"]:
         """Returns the mean return in each world. The tasks are the same whatever λ is true."""
@@ -124,7 +104,7 @@ def seeded(settings: LambdaTable, seeds: Sequence[int], loop: Loop) -> Tables:
         return jax.vmap(mean_return)(jnp.asarray(settings.worlds))
 
     def watch(key: jax.Array, state: State) -> Float[Array, " worlds"]:
-        return test(state.params, watched_tasks(settings, world, key))
+        return test(state.params, settings.tasks(key, settings.episodes))
 
     keys, (lams,) = training.pairs(seed_keys(seeds), settings.agents)
     states, info = training.train("training", loop, world, settings.agent, keys, lams, watch)
@@ -145,21 +125,14 @@ def seeded(settings: LambdaTable, seeds: Sequence[int], loop: Loop) -> Tables:
 
 def _show(settings: LambdaTable, states: State, place: int, loop: Loop) -> pd.DataFrame:
     """Keeps the agents of seed 0, and returns one episode of each. `place` is the place of seed 0 among the seeds."""
-    world, task, tables = training.rooms(settings), shown_task(settings), []
+    world, task, tables = training.rooms(settings), settings.shown_task(min(settings.worlds)), []
     for i, lam in enumerate(settings.agents):
         run, config = place * len(settings.agents) + i, dataclasses.replace(settings.agent, lam=lam)
         training.keep(loop, f"lam-{lam:g}", world, config, states, run)
-        policy = forward_backward.policy(training.params_of(states, run), task)
+        policy = forward_backward.policy(entry(states.params, run), task)
         episode = play(jax.random.key(0), task, policy, start=0)[1]
         tables.append(episodes.rows(task, episode, seed=0, trained_lam=lam))
     return pd.concat(tables, ignore_index=True)
-
-
-def shown_task(settings: LambdaTable) -> World:
-    """Returns the task of the drawn episodes: the smallest true λ, and goals in the top right and bottom left room."""
-    task = true_world(settings, min(settings.worlds))
-    place = dict(sites=[(3, 8), (8, 2)], rewards=[1.0, 1.0], discount=1.0)
-    return dataclasses.replace(task, **place)
 
 
 HIGHLY = 20
@@ -178,7 +151,7 @@ def draw(settings: LambdaTable, tables: Tables) -> Figure:
     _draw_lead(figure.add_subplot(upper[2]), settings, tables)
     ax = figure.add_subplot(upper[3])
     for lam in settings.agents:
-        errors = tables["errors"][tables["errors"]["trained_lam"] == lam]
+        errors = select(tables["errors"], trained_lam=lam)
         plots.curve(ax, errors, "epoch", "error", f"λ̂ = {lam:g}", plots.colour(lam))
     ax.set_yscale("log")
     plots.tidy(ax, "error of FᵀBμ", "epoch", "root mean square, relative to Φ")
@@ -192,7 +165,7 @@ def draw(settings: LambdaTable, tables: Tables) -> Figure:
     for i, lam in enumerate(settings.agents[:2]):
         shown = select(tables["episodes"], trained_lam=lam)
         title = f"λ̂ = {lam:g} earns {shown['earned'].iloc[-1]:.2f} (true λ = {lowest:g})"
-        episodes.path(figure.add_subplot(lower[1 + i]), shown_task(settings), shown, title)
+        episodes.path(figure.add_subplot(lower[1 + i]), settings.shown_task(min(settings.worlds)), shown, title)
     return figure
 
 
@@ -231,17 +204,15 @@ def _draw_lead(ax: Axes, settings: LambdaTable, tables: Tables) -> None:
 
 def films(settings: LambdaTable, tables: Tables) -> Mapping[str, Callable[[Path], Any]]:
     """Returns one film for each agent of seed 0."""
-    task, lowest = shown_task(settings), min(settings.worlds)
-    return {
-        f"λ̂ = {lam:g}": episodes.film(task, rows, f"λO-FB trained for λ = {lam:g}, true λ = {lowest:g}")
-        for lam, rows in tables["episodes"].groupby("trained_lam")
-    }
+    lowest = min(settings.worlds)
+    title = f"λO-FB trained for λ = {{:g}}, true λ = {lowest:g}"
+    return episodes.films(settings.shown_task(lowest), tables["episodes"], "trained_lam", title, "λ̂ = {:g}")
 
 
 def scores(tables: Tables, true_lam: float) -> pd.DataFrame:
     """Returns the mean returns at the end where a λ is true: one row for each seed, one column for each agent."""
-    ends = tables["ends"]
-    return ends[ends["true_lam"] == true_lam].pivot_table(index="seed", columns="trained_lam", values="mean_return")
+    ends = select(tables["ends"], true_lam=true_lam)
+    return ends.pivot_table(index="seed", columns="trained_lam", values="mean_return")
 
 
 def by_agent(tables: Tables, true_lam: float) -> pd.DataFrame:
@@ -277,11 +248,11 @@ def _compare(score: pd.DataFrame, ours: float, other: float, detail: str) -> Fin
     """Tests that agents trained for one λ earn more than agents trained for another λ, paired by seed."""
     found, base = paired_difference(score[ours], score[other]), score[other].mean()
     percent = f": {100 * found.value / base:+.1f} %" if base else ""
-    told = f"λ̂ = {ours:g} earns {score[ours].mean():.3f}, λ̂ = {other:g} {base:.3f}{percent}; {detail}"
-    return exceeds(found, f"{told}; {len(score)} seeds")
+    means = f"λ̂ = {ours:g} earns {score[ours].mean():.3f}, λ̂ = {other:g} {base:.3f}{percent}; {detail}"
+    return exceeds(found, f"{means}; {len(score)} seeds")
 
 
-def _told_optimum(tables: Tables, name: str, true_lam: float) -> str:
+def _optimum_in_words(tables: Tables, name: str, true_lam: float) -> str:
     """Describes the mean optimum of the tasks on which agents were tested."""
     if name not in tables:
         return "the optimum was not computed"
@@ -296,7 +267,7 @@ def correct_is_better(true_lam: float, other: float) -> Callable[[LambdaTable, T
         early = curve_scores(tables, true_lam, early_epochs(settings)).mean()
         detail = (
             f"mean over all epochs; {early[true_lam]:.3f} against {early[other]:.3f} in the first "
-            f"{early_epochs(settings)}; {_told_optimum(tables, 'curve_optima', true_lam)}"
+            f"{early_epochs(settings)}; {_optimum_in_words(tables, 'curve_optima', true_lam)}"
         )
         return _compare(curve_scores(tables, true_lam), true_lam, other, detail)
 
@@ -308,7 +279,7 @@ def ends_better(true_lam: float, other: float) -> Callable[[LambdaTable, Tables]
 
     def test(settings: LambdaTable, tables: Tables) -> Finding:
         _require(settings, true_lam)
-        detail = f"{_told_optimum(tables, 'optima', true_lam)}; {settings.final_episodes} episodes each"
+        detail = f"{_optimum_in_words(tables, 'optima', true_lam)}; {settings.final_episodes} episodes each"
         return _compare(scores(tables, true_lam), true_lam, other, detail)
 
     return test
@@ -329,14 +300,17 @@ def is_highly_suboptimal(settings: LambdaTable, tables: Tables) -> Finding:
     score = curve_scores(tables, 0.5)
     require_data(score[0.5].mean() > 0, "Agents trained for λ = 0.5 earned nothing, so there was nothing to lose.")
     lost = bootstrap(100 * (score[0.5] - score[1.0]) / score[0.5].mean())
-    told = [
+    losses = [
         f"{name} {100 * (1 - each[1.0].mean() / each[0.5].mean()):.1f} %"
         for name, each in spans.items()
         if each[0.5].mean() > 0
     ]
-    detail = f"{lost.value:.1f} % less than with the correct λ over all epochs, {', '.join(told)}; called highly "
+    detail = f"{lost.value:.1f} % less than with the correct λ over all epochs, {', '.join(losses)}; called highly "
     return exceeds(lost, f"{detail}suboptimal here from {HIGHLY} % on", HIGHLY)
 
+
+STATED: dict[str, Any] = {"kind": "paper", "place": "appendix H.1, figure H.1"}
+"""Where the paper states its claims."""
 
 EXPERIMENT = Experiment(
     name="fb-lambda-table",
@@ -357,22 +331,19 @@ EXPERIMENT = Experiment(
             "correct-lambda-half",
             "Where λ = ½ is true, agents trained for λ = ½ earn more than agents trained for λ = 1.",
             correct_is_better(0.5, other=1.0),
-            kind="paper",
-            place="appendix H.1, figure H.1",
+            **STATED,
         ),
         Claim(
             "correct-lambda-one",
             "Where λ = 1 is true, agents trained for λ = 1 earn more than agents trained for λ = ½.",
             correct_is_better(1.0, other=0.5),
-            kind="paper",
-            place="appendix H.1, figure H.1",
+            **STATED,
         ),
         Claim(
             "highly-suboptimal",
             "To assume λ = 1 where λ = ½ is true is highly suboptimal.",
             is_highly_suboptimal,
-            kind="paper",
-            place="appendix H.1, figure H.1",
+            **STATED,
             account=account("fb-lambda-table", "highly-suboptimal"),
         ),
         Claim(

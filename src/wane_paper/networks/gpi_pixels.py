@@ -30,9 +30,7 @@ from wane.agents.laplacian import collect_data, map_views
 from wane.agents.planner import plan
 from wane.depletion import Geometric
 from wane.exact.features import lambda_features as exact_lambda_features
-from wane.lab import plots
-from wane.lab.contract import Claim, Experiment, Finding, Loop, NotTested, Tables
-from wane.lab.judging import exceeds
+from wane.lab import Claim, Experiment, Finding, Loop, NotTested, Tables, exceeds, plots
 from wane.lab.statistics import Estimate, paired_difference
 from wane.lab.tables import frame, select
 from wane.settings import Range

@@ -31,8 +31,7 @@ from wane.agents.lambda_features import Config, Params, State
 from wane.agents.lambda_features.config import Features
 from wane.exact.features import eigenfunctions
 from wane.exact.features import lambda_features as exact_lambda_features
-from wane.lab import plots
-from wane.lab.contract import Claim, Experiment, Finding, Loop, NotTested, Tables, seed_keys
+from wane.lab import Claim, Experiment, Finding, Loop, NotTested, Tables, plots, seed_keys
 from wane.lab.tables import frame, select
 from wane.settings import DISTINCT
 from wane.types import Integer

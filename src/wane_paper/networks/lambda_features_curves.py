@@ -21,9 +21,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from wane.agents.laplacian import collect_data
-from wane.lab import plots
-from wane.lab.contract import Claim, Experiment, Finding, Loop, NotTested, Tables
-from wane.lab.judging import exceeds
+from wane.lab import Claim, Experiment, Finding, Loop, NotTested, Tables, exceeds, plots
 from wane.lab.statistics import paired_difference
 from wane.lab.tables import frame, select
 from wane.settings import Range

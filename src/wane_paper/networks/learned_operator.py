@@ -26,9 +26,7 @@ from wane.agents.common.rollout import play
 from wane.agents.forward_backward.tasks import Tasks, with_rewards
 from wane.agents.learned_operator import Config, Params, State
 from wane.agents.trained import Trained
-from wane.lab import plots
-from wane.lab.contract import Claim, Experiment, Finding, Loop, NotTested, Seeded, Tables, seed_keys
-from wane.lab.judging import exceeds
+from wane.lab import Claim, Experiment, Finding, Loop, NotTested, Seeded, Tables, exceeds, plots, seed_keys
 from wane.lab.statistics import bootstrap
 from wane.lab.tables import frame, select
 from wane.settings import DISTINCT, Count

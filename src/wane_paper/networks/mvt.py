@@ -234,6 +234,9 @@ def near_the_optimum(settings: MVT, tables: Tables) -> Finding:
     return exceeds(bootstrap(mine / best), f"earns {mine.mean():.2f} of {best:.2f}", than=0.95)
 
 
+STATED: dict[str, Any] = {"kind": "paper", "place": "appendix H.2, figure H.2"}
+"""Where the paper states its claims."""
+
 EXPERIMENT = Experiment(
     name="mvt",
     title="Leaving patches: the marginal value theorem",
@@ -254,15 +257,13 @@ EXPERIMENT = Experiment(
             "like-discounted",
             "With γ = 0.99 agents leave within one step of the discounted theorem on average, whatever λ is.",
             like_the_theorem(0.99),
-            kind="paper",
-            place="appendix H.2, figure H.2",
+            **STATED,
         ),
         Claim(
             "like-undiscounted",
             "With γ = 1 agents leave within one step of the theorem on average, whatever λ is.",
             like_the_theorem(1.0),
-            kind="paper",
-            place="appendix H.2, figure H.2",
+            **STATED,
         ),
         Claim(
             "where-to-go",

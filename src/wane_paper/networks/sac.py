@@ -36,8 +36,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter, MaxNLocator
 
-from wane.lab import judging, plots
-from wane.lab.contract import Claim, Experiment, Finding, NotTested, Tables
+from wane.lab import Claim, Experiment, Finding, NotTested, Tables, judging, plots
 from wane.lab.statistics import paired_difference
 from wane.lab.tables import select
 from wane.worlds.control import Task

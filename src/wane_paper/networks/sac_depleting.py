@@ -14,8 +14,7 @@ from matplotlib.figure import Figure
 
 from wane.agents.sac import Config
 from wane.depletion import Geometric
-from wane.lab import plots
-from wane.lab.contract import Claim, Experiment, Loop, Seeded, Tables
+from wane.lab import Claim, Experiment, Loop, Seeded, Tables, plots
 from wane.lab.tables import select
 from wane.settings import DISTINCT, Count, Lambda
 from wane.worlds.control import Task

@@ -16,8 +16,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from wane.agents.sac import Config
-from wane.lab import plots
-from wane.lab.contract import Claim, Experiment, Finding, Settings, Tables
+from wane.lab import Claim, Experiment, Finding, Settings, Tables, plots
 from wane.lab.tables import select
 from wane.settings import DISTINCT, Range
 from wane.worlds.control import Task

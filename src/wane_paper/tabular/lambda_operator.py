@@ -20,8 +20,7 @@ from wane.agents.common.rollout import play
 from wane.agents.forward_backward.tasks import Tasks, all_rewards, draw_tasks, with_rewards
 from wane.agents.lambda_operator import Config
 from wane.depletion import Geometric
-from wane.lab import plots
-from wane.lab.contract import Claim, Experiment, Finding, NotTested, Settings, Tables
+from wane.lab import Claim, Experiment, Finding, NotTested, Settings, Tables, plots
 from wane.lab.tables import select
 from wane.settings import DISTINCT, Count, Positive, Range
 from wane.types import Scalar

@@ -28,8 +28,7 @@ from wane.agents import Trained, td
 from wane.depletion import Geometric
 from wane.exact.bellman import bellman_action_step
 from wane.exact.representations import representation
-from wane.lab import plots
-from wane.lab.contract import Claim, Experiment, Finding, Loop, Seeded, Tables, seed_keys
+from wane.lab import Claim, Experiment, Finding, Loop, Seeded, Tables, plots, seed_keys
 from wane.lab.tables import frame
 from wane.settings import Count, Lambda, Range
 from wane.types import AnyArray, Integer
@@ -222,6 +221,9 @@ def td_is_best_with_the_true_lambda(settings: PolicyEvaluation, tables: Tables) 
     return beliefs.least_for_the_true(last_learning(tables), settings.lambdas, settings.lam)
 
 
+STATED: dict[str, Any] = {"kind": "paper", "place": "section 5.1, figure 5.1"}
+"""Where the paper states its claims."""
+
 EXPERIMENT = Experiment(
     name="policy-evaluation",
     title="Evaluating a policy",
@@ -240,15 +242,13 @@ EXPERIMENT = Experiment(
             "dp-accurate",
             "Dynamic programming with the true λ converges to the true values.",
             sweeps_find_the_true_values,
-            kind="paper",
-            place="section 5.1, figure 5.1",
+            **STATED,
         ),
         Claim(
             "td-accurate",
             "TD ends with the smallest error for the true λ.",
             td_is_best_with_the_true_lambda,
-            kind="paper",
-            place="section 5.1, figure 5.1",
+            **STATED,
         ),
     ),
     differences=(

@@ -19,8 +19,7 @@ from matplotlib.figure import Figure
 from wane.agents import gpi
 from wane.agents.planner import plan
 from wane.depletion import Geometric
-from wane.lab import plots
-from wane.lab.contract import Claim, Experiment, Finding, NotTested, Settings, Tables
+from wane.lab import Claim, Experiment, Finding, NotTested, Settings, Tables, plots
 from wane.settings import Range
 from wane.worlds.catalog import toy
 from wane.worlds.world import World
@@ -86,8 +85,7 @@ def draw(settings: Toy, tables: Tables) -> Figure:
 
 def films(settings: Toy, tables: Tables) -> Mapping[str, Callable[[Path], Any]]:
     """Returns a film of the episode of each agent."""
-    by_agent = tables["episodes"].groupby("agent", sort=False)
-    return {str(agent): episodes.film(settings.world, rows, str(agent)) for agent, rows in by_agent}
+    return episodes.films(settings.world, tables["episodes"], "agent")
 
 
 def two_steps_earn_the_papers_numbers(settings: Toy, tables: Tables) -> Finding:
@@ -115,6 +113,9 @@ def correct_is_optimal(settings: Toy, tables: Tables) -> Finding:
     return Finding(bool(best - earned < 1e-9), best - earned, None, f"earns {earned:.4f} of {best:.4f}")
 
 
+STATED: dict[str, Any] = {"kind": "paper", "place": "appendix G"}
+"""Where the paper states its claims."""
+
 EXPERIMENT = Experiment(
     name="toy",
     title="Three states: the correct λ",
@@ -134,15 +135,13 @@ EXPERIMENT = Experiment(
             "first-two-steps",
             "In two steps the SR earns 10 and the correct λ earns 11.94.",
             two_steps_earn_the_papers_numbers,
-            kind="paper",
-            place="appendix G",
+            **STATED,
         ),
         Claim(
             "same-afterwards",
             "From the third step on both agents earn the same.",
             later_rewards_are_the_same,
-            kind="paper",
-            place="appendix G",
+            **STATED,
         ),
         Claim(
             "correct-is-optimal",
