@@ -39,10 +39,10 @@ from wane.lab.tables import frame, select
 from wane.settings import Count, Lambda, Probability, Range
 from wane.worlds.catalog import four_rooms
 from wane.worlds.world import World
-from wane_paper.accounts import account
 from wane_paper.common import beliefs, episodes
 from wane_paper.common.parts import entry
 from wane_paper.common.settings import Lambdas
+from wane_paper.texts import account
 
 MEMORIES = {"refreshed": True, "never refreshed": False}
 """Whether agents look up at each step what remains of the rewards."""

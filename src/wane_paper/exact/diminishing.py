@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 from wane.depletion import Geometric
 from wane.lab import Claim, Experiment, Finding, Settings, Tables, plots
 from wane_paper.common.settings import Drawn, Lambdas
+from wane_paper.texts import texts
 
 
 @dataclass(frozen=True)
@@ -49,10 +50,7 @@ def falls_by_lambda(settings: DiminishingSettings, tables: Tables) -> Finding:
 
 
 EXPERIMENT = Experiment(
-    name="diminishing",
-    title="Rewards that wear off",
-    source="figure 1.1",
-    summary="Each visit leaves a fraction λ of what a site pays: λ = 1 is an ordinary reward, λ = 0 pays once.",
+    **texts("diminishing"),
     quick=DiminishingSettings(),
     paper=DiminishingSettings(),
     fixed=fixed,
@@ -65,5 +63,4 @@ EXPERIMENT = Experiment(
             kind="identity",
         ),
     ),
-    paper_cost="none stated",
 )

@@ -18,6 +18,7 @@ from wane.exact.bellman import iterate
 from wane.lab import Claim, Experiment, Finding, NotTested, Settings, Tables, plots
 from wane.worlds.catalog import four_rooms
 from wane_paper.common.settings import Lambdas, Slip, Tolerance, slip_name
+from wane_paper.texts import texts
 
 
 @dataclass(frozen=True)
@@ -95,11 +96,7 @@ def _list_counts(rows: pd.DataFrame) -> str:
 
 
 EXPERIMENT = Experiment(
-    name="dp-convergence",
-    title="Dynamic programming converges faster for lower λ",
-    source="figure F.3",
-    summary="On FourRooms, with and without random transitions, dynamic programming finds the λ representation of each "
-    "of the four policies in fewer sweeps the lower λ is.",
+    **texts("dp-convergence"),
     quick=DPConvergence(),
     paper=DPConvergence(),
     fixed=fixed,
@@ -113,6 +110,4 @@ EXPERIMENT = Experiment(
             place="section 5.3, figure F.3",
         ),
     ),
-    differences="The state form is iterated (the state–action form takes one sweep more).",
-    paper_cost="less than one hour on a laptop (2020 MacBook Air), all experiments of this kind",
 )

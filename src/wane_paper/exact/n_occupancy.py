@@ -31,6 +31,7 @@ from wane.lab import Claim, Experiment, Finding, Settings, Tables, plots
 from wane.settings import DISTINCT, Range
 from wane.worlds.catalog import grid_6x6
 from wane_paper.common.maps import heat_map, outline_cell
+from wane_paper.texts import texts
 
 ROUNDING = 1e-9
 Matrix = Float[np.ndarray, "states states"]
@@ -135,11 +136,7 @@ def recursion(settings: NOccupancy, tables: Tables) -> Finding:
 
 
 EXPERIMENT = Experiment(
-    name="n-occupancy",
-    title="The first N visits",
-    source="appendix C",
-    summary="A representation that counts the first N visits is the FR for N = 1 and the SR for N → ∞, and it "
-    "satisfies a recursion. The paper calls it intractable, because the one for N needs all those for fewer visits.",
+    **texts("n-occupancy"),
     quick=NOccupancy(),
     paper=NOccupancy(),
     fixed=fixed,
@@ -152,7 +149,4 @@ EXPERIMENT = Experiment(
             kind="identity",
         ),
     ),
-    differences="Φ is computed in closed form, for all N from one solve. The paper has no figure; the grid and the "
-    "policy are those of its figure 4.1.",
-    paper_cost="not run",
 )

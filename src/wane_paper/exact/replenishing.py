@@ -24,6 +24,7 @@ from wane.lab import Claim, Experiment, Finding, NotTested, Settings, Tables, pl
 from wane.regrowth import EligibilityTrace, TimeElapsed, TotalTime
 from wane.settings import Lambda, Range
 from wane_paper.common.settings import Drawn
+from wane_paper.texts import texts
 
 SCHEMES = ELAPSED, TRACE, TOTAL = ("time elapsed", "eligibility trace", "total time")
 REWARD, REPRESENTATION = "reward", "representation"
@@ -141,12 +142,7 @@ def drops_and_recovers(settings: Replenishing, tables: Tables) -> Finding:
 
 
 EXPERIMENT = Experiment(
-    name="replenishing",
-    title="Rewards that grow back",
-    source="figure J.1",
-    summary="Three schemes let a reward grow back after a visit: by the time since the last visit, by a trace of "
-    "visits that fades, and by the time spent elsewhere in all. The paper says that the first admits no "
-    "closed-form recursion and that the third is not bounded.",
+    **texts("replenishing"),
     quick=Replenishing(),
     paper=Replenishing(),
     fixed=fixed,
@@ -159,6 +155,4 @@ EXPERIMENT = Experiment(
             kind="identity",
         ),
     ),
-    differences="The paper's reward and its representation belong to two different rewards; both are drawn.",
-    paper_cost="none stated",
 )

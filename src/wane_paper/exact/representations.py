@@ -26,6 +26,7 @@ from wane.worlds import draw as pictures
 from wane.worlds.catalog import grid_6x6, shortest_paths
 from wane_paper.common.maps import heat_map, outline_cell
 from wane_paper.common.settings import Lambdas
+from wane_paper.texts import texts
 
 ROUNDING = 1e-9
 GOAL = plots.OTHERS[2]
@@ -175,12 +176,7 @@ def between(settings: Representations, tables: Tables) -> Finding:
 
 
 EXPERIMENT = Experiment(
-    name="representations",
-    title="The λ representation between FR and SR",
-    source="figures 4.1, F.1 and F.2",
-    summary="With λ = 0 the λ representation is the first-occupancy representation, with λ = 1 it is the successor "
-    "representation. In between it passes smoothly from the one to the other, as cells that are visited again count "
-    "for more and more.",
+    **texts("representations"),
     quick=Representations(),
     paper=Representations(),
     fixed=fixed,
@@ -193,7 +189,4 @@ EXPERIMENT = Experiment(
             kind="identity",
         ),
     ),
-    differences="Φ is solved for, not iterated. The paper draws several policies on this grid, of which only the first "
-    "is known; the walk to g and the random walk are ours.",
-    paper_cost="less than one hour on a laptop (2020 MacBook Air), all experiments of this kind",
 )

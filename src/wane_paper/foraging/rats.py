@@ -25,6 +25,7 @@ from wane.foraging.named import NAMED
 from wane.lab import Claim, Experiment, Finding, NotTested, Settings, Tables, exceeds, plots, stays_below
 from wane.lab.statistics import Estimate, bootstrap
 from wane.settings import DISTINCT, Range
+from wane_paper.texts import texts
 
 TRUE_DROP = 8.0
 """By how much each harvest pays less than the previous one, in µL."""
@@ -233,13 +234,7 @@ def _draw_beliefs(ax: Axes, tables: Tables) -> None:
 
 
 EXPERIMENT = Experiment(
-    name="rats",
-    title="Rats that stay too long",
-    source="beyond the paper",
-    summary="Eight rats (Kane et al. 2019) stay longer in patches than the marginal value theorem says. The paper "
-    "suggests that overstaying may come from a belief that patches wear off more slowly than they do. The task is "
-    "solved exactly under such beliefs, and they are compared with a bias to stay, a learned average and a discounted "
-    "future.",
+    **texts("rats"),
     quick=Rats(FEW, starts=2, thorough=False),
     paper=Rats(starts=8, blocks=5),
     fixed=fixed,
@@ -265,6 +260,4 @@ EXPERIMENT = Experiment(
             present_bias,
         ),
     ),
-    differences="The paper has no animals. Data: Kane et al. (2019), eLife 8:e48429, CC BY 4.0.",
-    paper_cost="not run",
 )

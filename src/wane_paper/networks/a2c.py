@@ -50,6 +50,7 @@ from wane_paper.networks.a2c_learning import (
     seeded,
     variants,
 )
+from wane_paper.texts import texts
 
 Test = Callable[[ActorCritic, Tables], Finding]
 LATE = 0.2
@@ -194,18 +195,8 @@ def films(settings: ActorCritic, tables: Tables) -> Mapping[str, Callable[[Path]
     return episodes.films(settings.world, shown, "agent", f"A2C, {{}}, true λ = {settings.lam:g}")
 
 
-STATED: dict[str, Any] = {"kind": "paper", "place": "section 5.2, figure 5.2"}
-"""Where the paper states its claims."""
-
 EXPERIMENT = Experiment(
-    name="a2c",
-    title="Learning a policy in TwoRooms with a recurrent network",
-    source="section 5.2, figure 5.2 (right)",
-    summary=(
-        "The paper gives A2C a λF critic, whose head shares an LSTM with the policy and the value, and a value target "
-        "that is the λF's definition times the reward. It states that correct value targets, those of the true λ, lead "
-        "to improved performance."
-    ),
+    **texts("a2c"),
     quick=ActorCritic(seeds=8, size=7, horizon=50, agent=QUICK),
     paper=ActorCritic(),
     fixed=fixed,
@@ -217,13 +208,15 @@ EXPERIMENT = Experiment(
             "beats-lambda-1-end",
             "At the end of training, the true λ earns more than λ̂ = 1.",
             beats(1.0),
-            **STATED,
+            kind="paper",
+            place="section 5.2, figure 5.2",
         ),
         Claim(
             "beats-lambda-0-end",
             "At the end of training, the true λ earns more than λ̂ = 0.",
             beats(0.0),
-            **STATED,
+            kind="paper",
+            place="section 5.2, figure 5.2",
         ),
         Claim(
             "on-arrival-beats-lambda-1",
@@ -248,18 +241,5 @@ EXPERIMENT = Experiment(
             earns_more(lambda settings: PLAIN, lambda settings: forgetful(PLAIN)),
         ),
     ),
-    differences=(
-        "The paper's w is read as what remains of the rewards in s_t, so that r_t = wᵀφ(s_t) where rewards are paid on "
-        "departure; TwoRooms pays on arrival, and the correction is then made one step late, as in the paper. Further "
-        "agents make it in time. "
-        "Sequences have 32 steps throughout and go over the ends of episodes, with the memory emptied there; the "
-        "library that the paper builds on cuts them at the ends. The mean of the λF's squared error is taken over "
-        "steps and features. We train sixteen seeds instead of three, and add plain A2C, the λF without the "
-        "correction, agents without memory, agents that are told what remains, and multi-step λF returns. The quick "
-        "scale has TwoRooms with 7 × 7 cells and episodes of 50 steps, an LSTM of 32 units and four environments. "
-        "The learned λF is compared with the exact one of the policy that the network has when its memory is frozen "
-        "at zero, over the states that are visited; that policy is the agent's own only if it has no memory."
-    ),
-    paper_cost="about 30 minutes for one run on a GTX 1080",
     double_precision=False,
 )

@@ -34,12 +34,12 @@ from wane.types import Scalar
 from wane.worlds import draw as maps
 from wane.worlds.catalog import asymmetric
 from wane.worlds.world import World
-from wane_paper.accounts import account
 from wane_paper.common import episodes
 from wane_paper.common.settings import Lambdas
 from wane_paper.common.soft_policies import first_best, rewards_of_states, soft_q_values
 from wane_paper.networks import training
 from wane_paper.networks.training import Training, require_data
+from wane_paper.texts import account, texts
 
 LASTING, QUICKLY_GONE = 1.0, 0.1
 """The two λ of the paper."""
@@ -294,17 +294,8 @@ def tours_the_small_ones(settings: Asymmetric, tables: Tables) -> Finding:
     return Finding(bool((sites >= 6).all()), sites.mean(), None, "; ".join(cases))
 
 
-STATED: dict[str, Any] = {"kind": "paper", "place": "section 6, figure 6.1"}
-"""Where the paper states its claims."""
-
 EXPERIMENT = Experiment(
-    name="fb-asymmetric",
-    title="One large reward or many small ones",
-    source="section 6, figure 6.1 (c–e)",
-    summary=(
-        "With λ = 1 the optimal strategy is to reach the large reward and to exploit it for ever. With λ = 0.1 it is "
-        "to exploit each reward for a few steps and to move on. The λ operator recovers both strategies."
-    ),
+    **texts("fb-asymmetric"),
     quick=Asymmetric(seeds=2, agent=training.quick(epochs=8)),
     paper=Asymmetric(seeds=6),
     fixed=fixed,
@@ -316,14 +307,16 @@ EXPERIMENT = Experiment(
             "large-for-ever",
             "With λ = 1 agents go to the large reward and stay there, in every case in which the exact agent does.",
             exploits_the_large_one,
-            **STATED,
+            kind="paper",
+            place="section 6, figure 6.1",
             account=account("fb-asymmetric", "large-for-ever"),
         ),
         Claim(
             "tour",
             "With λ = 0.1 agents visit six of the seven rewards at least, with each size of the large one.",
             tours_the_small_ones,
-            **STATED,
+            kind="paper",
+            place="section 6, figure 6.1",
         ),
         Claim(
             "as-the-exact-agent",
@@ -332,13 +325,5 @@ EXPERIMENT = Experiment(
             agrees_with_the_exact_agent,
         ),
     ),
-    differences=(
-        f"{training.SCHEDULE} The paper gives no numbers for its map: ours has a reward of 6 or 11 on the left and "
-        "six rewards of 2 on the right. Whether an agent for λ = 1 goes left depends on these numbers and on τ, so we "
-        "add the exact agents, and judge the paper's statement where the exact agent goes to the large reward. "
-        "Episodes start anywhere while data are collected. We add the optimum, and use six "
-        "seeds where the paper has three."
-    ),
-    paper_cost=training.COST,
     double_precision=False,
 )

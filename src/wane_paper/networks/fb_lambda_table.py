@@ -29,13 +29,13 @@ from wane.lab.statistics import bootstrap, paired_difference
 from wane.lab.tables import frame, select
 from wane.types import Scalar
 from wane.worlds.world import World
-from wane_paper.accounts import account
 from wane_paper.common import episodes
 from wane_paper.common.parts import entry
 from wane_paper.common.settings import Lambdas
 from wane_paper.networks import training
 from wane_paper.networks.task_optima import MOST_GOALS, best_returns
 from wane_paper.networks.training import RoomTasks, require_data
+from wane_paper.texts import account, texts
 
 
 @dataclass(frozen=True)
@@ -309,17 +309,8 @@ def is_highly_suboptimal(settings: LambdaTable, tables: Tables) -> Finding:
     return exceeds(lost, f"{detail}suboptimal here from {HIGHLY} % on", HIGHLY)
 
 
-STATED: dict[str, Any] = {"kind": "paper", "place": "appendix H.1, figure H.1"}
-"""Where the paper states its claims."""
-
 EXPERIMENT = Experiment(
-    name="fb-lambda-table",
-    title="The λ operator: the correct λ on random tasks",
-    source="appendix H.1, figure H.1",
-    summary=(
-        "λO-FB agents in FourRooms with a random start and two random goals earn significantly more with the correct "
-        "λ. To assume λ = 1 where rewards wear off can be highly suboptimal."
-    ),
+    **texts("fb-lambda-table"),
     quick=LambdaTable(seeds=6, agent=training.quick(epochs=5)),
     paper=LambdaTable(seeds=12),
     fixed=fixed,
@@ -331,19 +322,22 @@ EXPERIMENT = Experiment(
             "correct-lambda-half",
             "Where λ = ½ is true, agents trained for λ = ½ earn more than agents trained for λ = 1.",
             correct_is_better(0.5, other=1.0),
-            **STATED,
+            kind="paper",
+            place="appendix H.1, figure H.1",
         ),
         Claim(
             "correct-lambda-one",
             "Where λ = 1 is true, agents trained for λ = 1 earn more than agents trained for λ = ½.",
             correct_is_better(1.0, other=0.5),
-            **STATED,
+            kind="paper",
+            place="appendix H.1, figure H.1",
         ),
         Claim(
             "highly-suboptimal",
             "To assume λ = 1 where λ = ½ is true is highly suboptimal.",
             is_highly_suboptimal,
-            **STATED,
+            kind="paper",
+            place="appendix H.1, figure H.1",
             account=account("fb-lambda-table", "highly-suboptimal"),
         ),
         Claim(
@@ -362,16 +356,5 @@ EXPERIMENT = Experiment(
             wrong_leads_early,
         ),
     ),
-    differences=(
-        f"{training.SCHEDULE} We train twelve seeds instead of six. Training sees no reward, so one run serves both "
-        "true λ, and twelve seeds with two λ̂ are 24 runs. The effect is small because an agent looks up at every step "
-        "what remains of the rewards: with λ̂ = 1 it plans as if a reward stayed, but it sees at the next step that the "
-        "reward has worn off, and moves on. It loses because it goes to the wrong place first, and because it "
-        "hesitates between places. With the exact Φ of a random walk, λ̂ = ½ and λ̂ = 1 earn the same here (3.998 where "
-        "λ = ½), so the difference comes from Φ for λ = 1 being learned more slowly. We judge the paper's statements "
-        "by the mean over all epochs of the curves that it draws, and tell the early epochs and the end apart. At the "
-        "quick scale the speed of learning is all there is to see."
-    ),
-    paper_cost=training.COST,
     double_precision=False,
 )

@@ -32,6 +32,7 @@ from wane_paper.common import episodes
 from wane_paper.common.parts import entry, join_tables
 from wane_paper.networks import training
 from wane_paper.networks.training import RoomTasks, require_data
+from wane_paper.texts import texts
 
 LEARNS, KEEPS = "learns λ", "keeps λ = 1"
 START = 1.0
@@ -229,17 +230,8 @@ def ratio_survives_noise(settings: LearnLambda, tables: Tables) -> Finding:
     return matches(bootstrap(found), settings.lam, RECOVERED, f"standard deviation between seeds {spread}")
 
 
-STATED: dict[str, Any] = {"kind": "paper", "place": "section 6, figure 6.1"}
-"""Where the paper states its claims."""
-
 EXPERIMENT = Experiment(
-    name="fb-learn-lambda",
-    title="Learning λ",
-    source="section 6, figure 6.1 (a, b)",
-    summary=(
-        "An agent that learns λ beside the λ operator finds the correct value, and it then performs better than an "
-        "agent that keeps λ = 1. The regression provably recovers λ if the agent stays in enough states."
-    ),
+    **texts("fb-learn-lambda"),
     quick=LearnLambda(seeds=2, agent=training.quick(epochs=8), observed_episodes=4000),
     paper=LearnLambda(seeds=6),
     seeded=seeded,
@@ -250,18 +242,18 @@ EXPERIMENT = Experiment(
             "finds-lambda",
             "The learned λ ends at the true one.",
             finds_lambda,
-            **STATED,
+            kind="paper",
+            place="section 6, figure 6.1",
         ),
         Claim(
             "learning-pays",
             "Agents that learn λ earn more than agents that keep λ = 1.",
             learning_pays,
-            **STATED,
+            kind="paper",
+            place="section 6, figure 6.1",
         ),
         Claim("noise", "The paper's regression recovers λ from noisy rewards too.", least_squares_survives_noise),
         Claim("ratio", "A ratio of sums recovers λ from noisy rewards.", ratio_survives_noise),
     ),
-    differences=(f"{training.SCHEDULE} We keep λ within [0, 1]. We add the closed forms, the slips and the noise."),
-    paper_cost=training.COST,
     double_precision=False,
 )

@@ -37,6 +37,7 @@ from wane_paper.common.settings import Lambdas
 from wane_paper.networks import training
 from wane_paper.networks.task_optima import MOST_GOALS, best_returns
 from wane_paper.networks.training import Training, label, require_data
+from wane_paper.texts import texts
 
 TRAINED, CONDITIONED, EQUIVALENT = "trained for it", "conditioned on λ", "λ = 1, equivalent rewards"
 ALONE, PLAIN = "λ = 1, equivalent rewards alone", "λ = 1, as it is"
@@ -283,13 +284,7 @@ def helps_where_mixed(agent: str) -> Callable[[ZeroShot, Tables], Finding]:
 
 
 EXPERIMENT = Experiment(
-    name="fb-zero-shot",
-    title="One model for every λ",
-    source="beyond the paper",
-    summary=(
-        "The paper trains a λ operator for one λ, and lists as a limitation that it serves only tasks with that λ. We "
-        "compare two ways around it with models that were trained for each λ."
-    ),
+    **texts("fb-zero-shot"),
     quick=ZeroShot(seeds=2, agent=training.quick(epochs=6), lambdas=(0.0, 0.5, 1.0)),
     paper=ZeroShot(seeds=6),
     fixed=fixed,
@@ -319,10 +314,5 @@ EXPERIMENT = Experiment(
             helps_where_mixed(EQUIVALENT),
         ),
     ),
-    differences=(
-        "All of it is beyond the paper. A conditioned model costs one training run for all λ. Equivalent rewards cost "
-        "no further training."
-    ),
-    paper_cost="none stated",
     double_precision=False,
 )

@@ -39,6 +39,7 @@ from wane_paper.common import beliefs, episodes
 from wane_paper.common.parts import entry
 from wane_paper.networks import pixels
 from wane_paper.networks.pixels import FromPixels
+from wane_paper.texts import texts
 
 MEMORIES = {"refreshed": True, "never refreshed": False}
 """Whether agents recompute w at each step from what remains of the rewards."""
@@ -345,14 +346,7 @@ def refreshing_is_needed(settings: GpiPixels, tables: Tables) -> Finding:
 
 
 EXPERIMENT = Experiment(
-    name="gpi-pixels",
-    title="Composing policies from pixels",
-    source="section 5.3, figure 5.4",
-    summary=(
-        "The paper composes four policies of FourRooms that is seen in the first person, through λ-features which "
-        "convolutional networks learn from stacked pictures. It states that the agent with the true λ earns the most, "
-        "and that the λFs of the states show the structure of the values."
-    ),
+    **texts("gpi-pixels"),
     quick=GpiPixels(agent=pixels.QUICK, seeds=1),
     paper=GpiPixels(seeds=3, targets=("product",)),
     fixed=fixed,
@@ -383,21 +377,5 @@ EXPERIMENT = Experiment(
             refreshing_is_needed,
         ),
     ),
-    differences=(
-        "The pictures are drawn by our own renderer. Of the 6,120 transitions of a policy 2,152 are different; they "
-        "are kept once and weighted, so the same loss takes about a third of the steps. There are 4,985 different "
-        "views, made of 225 pictures. The paper does not say what the agent knows of the rewards that remain. With "
-        "the exact λR of the states, agents that never refresh w earn most with λ = 1, so the paper's result needs "
-        "that w is refreshed, as in its tabular experiment; we do that, and show both. w is fitted to the rewards of "
-        "fresh sites, and used-up sites do not fade in the pictures. Returns are those from all 68 starts, of which "
-        "the paper's 50 are a sample. Two things are added to the paper's agents. Regressing all features (vector), "
-        "because the loss of its Algorithm 2 determines the λF only for λ = 1. And following the policy whose own "
-        "action is best, because the data hold other actions only at the first step of a trajectory, so that their "
-        "later values are guesses; such an agent is told the state, which its policies are defined on. The fits of "
-        "all seeds see the same batches. The quick scale has pictures of 32 × 32 pixels, half of the filters, a "
-        "higher learning rate, and 10 iterations of 4 epochs that go on from the last network, not 20 of 100 epochs "
-        "from a fresh one. At the paper's scale the target is the paper's; --targets vector is the other one."
-    ),
-    paper_cost=pixels.COST,
     double_precision=False,
 )

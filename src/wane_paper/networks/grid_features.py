@@ -36,10 +36,10 @@ from wane.lab.tables import frame, select
 from wane.settings import DISTINCT
 from wane.types import Integer
 from wane.worlds.world import World
-from wane_paper.accounts import account
 from wane_paper.common import beliefs
 from wane_paper.common.parts import entry, join_tables
 from wane_paper.tabular.policy_evaluation import CHUNKS, OnGrid, QValues, exact_q, last_learning, learning_table
+from wane_paper.texts import account, texts
 
 PAPER = Config(
     base=laplacian.Config(
@@ -212,13 +212,7 @@ def _need(settings: GridFeatures, kind: Features) -> None:
 
 
 EXPERIMENT = Experiment(
-    name="grid-features",
-    title="Evaluating a policy on features",
-    source="section 5.1, figure 5.1 right",
-    summary=(
-        "The paper states that TD on features, too, finds accurate values only with the λF of the true λ. Its text "
-        "says that the features are one-hot states, its appendix that they are Laplacian eigenfunctions."
-    ),
+    **texts("grid-features"),
     quick=GridFeatures(seeds=64),
     paper=GridFeatures(seeds=64),
     fixed=fixed,
@@ -249,11 +243,4 @@ EXPERIMENT = Experiment(
             exact_eigenfunctions_favour_the_true_lambda,
         ),
     ),
-    differences=(
-        "A λF of features that are not one-hot is not the λR, so even the exact one need not give the true values. The "
-        "paper does not say how many base features it has, nor how long they are trained. We have 8, trained on a "
-        "uniform walk, because the exact λF of 8 eigenfunctions supports the paper's statement; the figure shows all "
-        "other numbers of them."
-    ),
-    paper_cost="less than one hour on a laptop (2020, quad-core)",
 )

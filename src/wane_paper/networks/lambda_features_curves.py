@@ -28,6 +28,7 @@ from wane.settings import Range
 from wane_paper.common import beliefs
 from wane_paper.networks import pixels
 from wane_paper.networks.pixels import FromPixels
+from wane_paper.texts import texts
 
 
 @dataclass(frozen=True)
@@ -142,14 +143,7 @@ def all_features_are_closer_to_the_exact(settings: Curves, tables: Tables) -> Fi
 
 
 EXPERIMENT = Experiment(
-    name="lambda-features-curves",
-    title="Learning λ-features from pixels",
-    source="appendix E, figure E.1",
-    summary=(
-        "The paper shows how the loss of the base features and the error of the λFs fall during learning. We add the "
-        "error against the exact λF of the same base features, and a regression of all features beside the paper's "
-        "regression of their product with w."
-    ),
+    **texts("lambda-features-curves"),
     quick=Curves(agent=pixels.QUICK, seeds=3),
     paper=Curves(seeds=3),
     seeded=seeded,
@@ -171,10 +165,5 @@ EXPERIMENT = Experiment(
             lowest_for_the_true_lambda(_limits),
         ),
     ),
-    differences=(
-        "The paper does not say which policies its curves average; we show the policy that walks to the largest "
-        "reward. The quick scale is that of gpi-pixels, with three seeds."
-    ),
-    paper_cost=pixels.COST,
     double_precision=False,
 )

@@ -37,6 +37,7 @@ from wane_paper.common.settings import Lambdas
 from wane_paper.networks.training import pairs
 from wane_paper.tabular import lambda_operator
 from wane_paper.tabular.lambda_operator import ASYMMETRIC, OTHERS, ROOMS, Map, Operating, wear_off_slowly
+from wane_paper.texts import texts
 
 PAPER = Config()
 FOR_ONE, FOR_ALL = "for one λ", "for all λ"
@@ -287,15 +288,7 @@ def _draw_curves(ax: Axes, table: pd.DataFrame) -> None:
 
 
 EXPERIMENT = Experiment(
-    name="learned-operator",
-    title="How near a trained λ operator comes to the optimum",
-    source="beyond the paper",
-    summary=(
-        "The paper trains a λ operator by bootstrapping from samples, with a temperature that is an absolute number. "
-        "We train a network on the exact Φ of the policies it acts by, with a temperature relative to the values and "
-        "a loss on the differences between actions. Does it earn what the optimum over visit counts earns, and is its "
-        "Φ right?"
-    ),
+    **texts("learned-operator"),
     quick=Learning(
         seeds=2,
         agent=Config(width=128, depth=2, batch=32, epochs=8, steps=100, learning_rate=2e-3),
@@ -328,12 +321,5 @@ EXPERIMENT = Experiment(
             earns(0.97, FOR_ALL, *OTHERS),
         ),
     ),
-    differences=(
-        "The paper's λ operator learns from transitions alone. This one needs the kernel of the world, its own or one "
-        "that is counted from transitions (agent.episodes), because its targets are solved for. Where rewards wear off "
-        "slowly on the asymmetric map, the exact operator does not reach 98 % of the optimum either: its policies do "
-        "not change while rewards wear off, and they do not know when the episode ends."
-    ),
-    paper_cost="none stated",
     double_precision=False,
 )

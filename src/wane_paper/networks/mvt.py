@@ -35,6 +35,7 @@ from wane_paper.networks.mvt_tables import (
     seeded,
 )
 from wane_paper.networks.training import require_data
+from wane_paper.texts import texts
 
 LEARNED = "λO-FB"
 SHADES = {LEARNED: plots.OTHERS[1], EXACT: plots.OTHERS[2], OPTIMUM: plots.INK}
@@ -234,18 +235,8 @@ def near_the_optimum(settings: MVT, tables: Tables) -> Finding:
     return exceeds(bootstrap(mine / best), f"earns {mine.mean():.2f} of {best:.2f}", than=0.95)
 
 
-STATED: dict[str, Any] = {"kind": "paper", "place": "appendix H.2, figure H.2"}
-"""Where the paper states its claims."""
-
 EXPERIMENT = Experiment(
-    name="mvt",
-    title="Leaving patches: the marginal value theorem",
-    source="section 6, appendix H.2, figure H.2",
-    summary=(
-        "On average over distances between rewards, λO-FB leaves patches when the marginal value theorem says so: the "
-        "discounted theorem for γ = 0.99, and the ordinary one for γ = 1, where the λ operator is still finite. It "
-        "also says where to go next, which the theorem does not."
-    ),
+    **texts("mvt"),
     quick=MVT(seeds=3, lambdas=(0.1, 0.5), agent=training.quick(epochs=6)),
     paper=MVT(),
     fixed=fixed,
@@ -257,13 +248,15 @@ EXPERIMENT = Experiment(
             "like-discounted",
             "With γ = 0.99 agents leave within one step of the discounted theorem on average, whatever λ is.",
             like_the_theorem(0.99),
-            **STATED,
+            kind="paper",
+            place="appendix H.2, figure H.2",
         ),
         Claim(
             "like-undiscounted",
             "With γ = 1 agents leave within one step of the theorem on average, whatever λ is.",
             like_the_theorem(1.0),
-            **STATED,
+            kind="paper",
+            place="appendix H.2, figure H.2",
         ),
         Claim(
             "where-to-go",
@@ -281,15 +274,5 @@ EXPERIMENT = Experiment(
         Claim("trained-like-exact", "Trained agents leave when agents with the exact Φ do.", like_exact_agents),
         Claim("earns-discounted", "With γ = 0.99 agents earn at least 95 % of the optimum.", near_the_optimum),
     ),
-    differences=(
-        f"{training.SCHEDULE} The paper does not say which λ its patches have: agents are trained for ½, and agents "
-        "with the exact Φ act under λ from 0.1 to 0.9, which needs no training. Episodes start anywhere in the "
-        "corridor while data are collected, because random walks from one end hardly reach the other. The printed rule "
-        "divides what is to come by the whole episode; the corrected one divides by the time that remains. The optimum "
-        "itself leaves before the printed rule does, so the best agent does not follow it. With γ = 1 the exact Φ is "
-        "the same for all states and actions, so what agents do there rests on errors of learning. Where to go is "
-        "judged at the middle patch of the corridor."
-    ),
-    paper_cost=training.COST,
     double_precision=False,
 )

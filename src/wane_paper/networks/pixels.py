@@ -33,7 +33,6 @@ from wane_paper.common.settings import Lambdas
 
 LONG = 300
 """The number of moments by which trajectories are continued to sum up their exact λF: 0.97³⁰⁰ is 1e-4."""
-COST = "about 45 minutes for the base features and about 10 hours for the λFs on a GTX 1080, with about 30 GB of memory"
 QUICK = Config(
     base=laplacian.Config(sight=Sight("first-person:32:unfading"), channels=16, learning_rate=1e-3, epochs=4),
     learning_rate=1e-3,

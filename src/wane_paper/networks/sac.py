@@ -40,7 +40,6 @@ from wane.lab import Claim, Experiment, Finding, NotTested, Tables, judging, plo
 from wane.lab.statistics import paired_difference
 from wane.lab.tables import select
 from wane.worlds.control import Task
-from wane_paper.accounts import account
 from wane_paper.networks.sac_learning import (
     ADAPTIVE,
     AVERAGE,
@@ -53,6 +52,7 @@ from wane_paper.networks.sac_learning import (
     seeded,
     updates_by,
 )
+from wane_paper.texts import account, texts
 
 COLOURS = {
     TWO: plots.INK,
@@ -354,15 +354,7 @@ CLAIMS = (
 )
 
 EXPERIMENT = Experiment(
-    name="sac",
-    title="Continuous control with one critic that adapts its own pessimism",
-    source="appendix on SAC, its first figure",
-    summary=(
-        "SAC believes the lower of two critics, because critics overestimate. The paper gives one critic the target of "
-        "a reward that wears off, whose λ a bandit chooses for each episode. It states that λ-SAC matches SAC with two "
-        "critics on HalfCheetah and Hopper with fewer FLOPs, that a fixed low λ hurts on HalfCheetah, and that the "
-        "bandit finds λ = 1 there and lower values on Hopper."
-    ),
+    **texts("sac"),
     quick=Control(
         seeds=5, tasks=("Pendulum-v1", "wane/PointMass-v0"), agents=(*SIX, "lambda-SAC-average"), agent=QUICK
     ),
@@ -372,21 +364,5 @@ EXPERIMENT = Experiment(
     draw=draw,
     films=films,
     claims=CLAIMS,
-    differences=(
-        "The kept run joins two runs, one for each task (--tasks), of two versions of this code: a million steps of "
-        "all agents took 910 s on an H200 for HalfCheetah, and 1,104 s for Hopper. Steps are taken in blocks of 50: a "
-        "policy acts for 50 steps, while as many updates are made from what was remembered before. SAC with one "
-        "critic is not trained apart, because 1-SAC has its critic and its policy, bit for bit. The paper used "
-        "version 2 of the environments, which no longer exists; version 5 has a newer MuJoCo, and Hopper is paid for "
-        "being healthy only if it is. Agents are evaluated every 20,000 steps, not every 1,000, with one episode. w "
-        "is solved for with a ridge of 2e-4, because features may be collinear or constant in a batch. Features are "
-        "scaled per dimension, as the paper says. The authors' code has one range for all (--agent.ranges global). "
-        "With it, a fixed λ of 0 does help on Hopper: it earns 2,008, and λ = 1 earns 1,678 (eight seeds, a million "
-        "steps; the difference has a 95 % interval from 94 to 565). λ-SAC earns no more with it (999). The φ_λ in "
-        "both targets is that of the target network. The limits [−20, 2] are those of the log-variance, as the paper "
-        "says; other implementations have the same numbers for the log of the standard deviation. The quick scale has "
-        "Pendulum and a point mass, and networks of 64 units."
-    ),
-    paper_cost="about 8 hours for one run on a GTX 1080",
     double_precision=False,
 )

@@ -21,6 +21,7 @@ from wane.worlds.control import Task
 from wane_paper.networks import sac
 from wane_paper.networks.sac import earns_more, matches
 from wane_paper.networks.sac_learning import ADAPTIVE, KINDS, QUICK, SIX, TWO, Agent, learn
+from wane_paper.texts import texts
 
 POINT = "wane/PointMass-v0"
 STATIONARY, HIDDEN, TOLD = "stationary", "depleting", "depleting, told"
@@ -74,15 +75,7 @@ def draw(settings: Wearing, tables: Tables) -> Figure:
 
 
 EXPERIMENT = Experiment(
-    name="sac-depleting",
-    title="A diminishing critic where the reward does diminish",
-    source="beyond the paper",
-    summary=(
-        "The paper's λ-SAC gives its critic the target of a reward that wears off, in tasks where none does, to make "
-        "it pessimistic. We ask whether the same critic earns more where rewards do wear off: a point mass collects "
-        "from three sites, and a step at a site leaves 0.9 of its reward. The λ of the target is not that of the task: "
-        "the features [s, a] are not visits to sites, the arms are 0, ½ and 1, and the bandit chooses by returns alone."
-    ),
+    **texts("sac-depleting"),
     quick=Wearing(),
     paper=Wearing(seeds=16),
     seeded=seeded,
@@ -105,6 +98,5 @@ EXPERIMENT = Experiment(
             matches(TOLD, ADAPTIVE, TWO),
         ),
     ),
-    paper_cost="not in the paper",
     double_precision=False,
 )

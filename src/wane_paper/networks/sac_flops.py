@@ -22,6 +22,7 @@ from wane.settings import DISTINCT, Range
 from wane.worlds.control import Task
 from wane_paper.networks.sac import APPENDIX
 from wane_paper.networks.sac_learning import ADAPTIVE, KINDS, ONE, TWO, count_flops
+from wane_paper.texts import texts
 
 AGENTS = (TWO, ONE, ADAPTIVE)
 SIGNIFICANT = 0.2
@@ -97,14 +98,7 @@ def significantly(settings: Flops, tables: Tables) -> Finding:
 
 
 EXPERIMENT = Experiment(
-    name="sac-flops",
-    title="What λ-SAC saves",
-    source="appendix on SAC, its second figure",
-    summary=(
-        "λ-SAC has one critic where SAC has two, and the paper states that this significantly reduces the required "
-        "FLOPs. But λ-SAC also has a λF. We count the FLOPs of an update with the compiler, and draw return against "
-        "FLOPs in the experiment sac."
-    ),
+    **texts("sac-flops"),
     quick=Flops(widths=(64, 256)),
     paper=Flops(),
     fixed=fixed,
@@ -117,7 +111,5 @@ EXPERIMENT = Experiment(
             significantly,
         ),
     ),
-    differences="The paper does not say how it counted. Here the compiler counts, without the Cholesky factor of w.",
-    paper_cost="none stated",
     double_precision=False,
 )

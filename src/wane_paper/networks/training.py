@@ -21,7 +21,6 @@ from wane.worlds.catalog import four_rooms
 from wane.worlds.world import World
 from wane_paper.common.parts import entry
 
-COST = "about 30 minutes for each training and evaluation run on an RTX 5000"
 PAPER = Config()
 QUICK = Config(
     dimension=100,
@@ -32,10 +31,6 @@ QUICK = Config(
     schedule=Schedule(epochs=8, cycles=100, episodes=2, batches=10),
 )
 """An agent that learns something in a minute on two cores: smaller networks, a higher rate, quicker targets."""
-SCHEDULE = (
-    "Read literally, the paper's schedule has 2,500 gradient steps, and agents do not learn in so few. We use the "
-    "schedule of the method that the paper builds on, which has 100,000 at the paper's scale."
-)
 PLAIN_TRAINING: dict[str, str] = {
     "agent.learn_lam": "the experiment to fb-learn-lambda",
     "agent.goals": "the experiment to fb-learn-lambda",

@@ -28,6 +28,7 @@ from wane.worlds.catalog import make
 from wane.worlds.world import World
 from wane_paper.common.settings import Lambdas
 from wane_paper.networks.task_optima import best_returns
+from wane_paper.texts import texts
 
 ASYMMETRIC, ROOMS = "asymmetric", "four-rooms"
 OTHERS = ("two-rooms", "patches-4")
@@ -161,19 +162,11 @@ def earns(least: float, *maps: str, slowly: bool | None = None) -> Callable[[Ope
 
 
 EXPERIMENT = Experiment(
-    name="lambda-operator",
-    title="How near an exact λ operator comes to the optimum",
-    source="beyond the paper",
-    summary=(
-        "The paper learns a λ operator from samples, and an agent acts on it with what remains of the rewards. "
-        "Where the world is known the operator can be solved. How many improvements of a random walk does it take "
-        "to earn what the optimum over visit counts earns?"
-    ),
+    **texts("lambda-operator"),
     quick=Operating(lambdas=(0.5, 1.0), sweeps=(0, 1), tasks=5),
     paper=Operating(),
     fixed=fixed,
     draw=draw,
-    paper_cost="none stated",
     claims=(
         Claim(
             "asymmetric",

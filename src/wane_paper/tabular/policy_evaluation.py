@@ -39,6 +39,7 @@ from wane_paper.common import beliefs
 from wane_paper.common.maps import outline_cell
 from wane_paper.common.parts import entry
 from wane_paper.common.settings import Lambdas
+from wane_paper.texts import texts
 
 CHUNKS = 10
 RECORDED = 10
@@ -221,17 +222,8 @@ def td_is_best_with_the_true_lambda(settings: PolicyEvaluation, tables: Tables) 
     return beliefs.least_for_the_true(last_learning(tables), settings.lambdas, settings.lam)
 
 
-STATED: dict[str, Any] = {"kind": "paper", "place": "section 5.1, figure 5.1"}
-"""Where the paper states its claims."""
-
 EXPERIMENT = Experiment(
-    name="policy-evaluation",
-    title="Evaluating a policy",
-    source="section 5.1, figure 5.1",
-    summary=(
-        "The paper states that the values of a policy are accurate only with the representation of the true λ, whether "
-        "it is found by dynamic programming, by tabular TD or by TD on features."
-    ),
+    **texts("policy-evaluation"),
     quick=PolicyEvaluation(),
     paper=PolicyEvaluation(seeds=64),
     fixed=fixed,
@@ -242,21 +234,15 @@ EXPERIMENT = Experiment(
             "dp-accurate",
             "Dynamic programming with the true λ converges to the true values.",
             sweeps_find_the_true_values,
-            **STATED,
+            kind="paper",
+            place="section 5.1, figure 5.1",
         ),
         Claim(
             "td-accurate",
             "TD ends with the smallest error for the true λ.",
             td_is_best_with_the_true_lambda,
-            **STATED,
+            kind="paper",
+            place="section 5.1, figure 5.1",
         ),
     ),
-    differences=(
-        "TD on features is an experiment of its own (grid-features). The paper has three seeds, and so has the quick "
-        "scale; the paper scale has 64. The agent explores around the policy (ε = 0.2), as in the released "
-        "settings; the text does not say so. The text gives two numbers of episodes, three from every state and 1,500; "
-        "we take the latter. The error is the one over the 16 free cells, without walls, where no value is defined. "
-        "λ̂ = 0 and the exact limits (dotted) are added. The sweeps continue after the paper's stopping rule."
-    ),
-    paper_cost="less than one hour on a laptop (2020, quad-core)",
 )

@@ -28,6 +28,7 @@ from wane.settings import Count, Positive
 from wane.worlds.world import World
 from wane_paper.common.distances import steps_to_sites
 from wane_paper.common.learning import Learning, claims, draw, films, seeded
+from wane_paper.texts import texts
 
 SLACK = 1e-9
 """A list of visits is extended only if it can beat the best list by more than this."""
@@ -140,13 +141,7 @@ def _distances(world: World) -> Int[np.ndarray, "places sites"]:
 
 
 EXPERIMENT = Experiment(
-    name="replenishing-q",
-    title="Learning where rewards grow back",
-    source="appendix J, figure J.2",
-    summary=(
-        "The λ representation does not describe rewards that grow back with the time since the last visit. The paper "
-        "tries Qλ-learning all the same where rewards grow back so slowly that they nearly wear off for good."
-    ),
+    **texts("replenishing-q"),
     quick=ReplenishingQ(seeds=64),
     paper=ReplenishingQ(seeds=256),
     fixed=fixed,
@@ -154,9 +149,4 @@ EXPERIMENT = Experiment(
     draw=draw,
     films=films,
     claims=claims("appendix J, figure J.2"),
-    differences=(
-        "The paper has five runs. We have 256, and 64 at the quick scale. The optimum is added: it is found by branch "
-        "and bound over all visiting times, exactly."
-    ),
-    paper_cost="less than one hour on a laptop (2020, quad-core)",
 )

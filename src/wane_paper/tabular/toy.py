@@ -24,6 +24,7 @@ from wane.settings import Range
 from wane.worlds.catalog import toy
 from wane.worlds.world import World
 from wane_paper.common import episodes
+from wane_paper.texts import texts
 
 BELIEFS = {"SR (λ = 1)": (1.0, 1.0), "correct λ": (0.0, 1.0)}
 """The agents, and the λ that each believes the two sites to have."""
@@ -113,18 +114,8 @@ def correct_is_optimal(settings: Toy, tables: Tables) -> Finding:
     return Finding(bool(best - earned < 1e-9), best - earned, None, f"earns {earned:.4f} of {best:.4f}")
 
 
-STATED: dict[str, Any] = {"kind": "paper", "place": "appendix G"}
-"""Where the paper states its claims."""
-
 EXPERIMENT = Experiment(
-    name="toy",
-    title="Three states: the correct λ",
-    source="appendix G, figure G.1",
-    summary=(
-        "An agent that is told at each step what remains of every reward still needs the correct λ. With the SR it "
-        "goes for the 10 that are gone after one visit, and earns 10 in two steps instead of 11.94. What follows is "
-        "the same."
-    ),
+    **texts("toy"),
     quick=Toy(),
     paper=Toy(),
     fixed=fixed,
@@ -135,13 +126,15 @@ EXPERIMENT = Experiment(
             "first-two-steps",
             "In two steps the SR earns 10 and the correct λ earns 11.94.",
             two_steps_earn_the_papers_numbers,
-            **STATED,
+            kind="paper",
+            place="appendix G",
         ),
         Claim(
             "same-afterwards",
             "From the third step on both agents earn the same.",
             later_rewards_are_the_same,
-            **STATED,
+            kind="paper",
+            place="appendix G",
         ),
         Claim(
             "correct-is-optimal",
@@ -149,9 +142,4 @@ EXPERIMENT = Experiment(
             correct_is_optimal,
         ),
     ),
-    differences=(
-        "The paper argues without a simulation. Here both agents act, and the optimum over states and visits is "
-        "computed for comparison."
-    ),
-    paper_cost="none stated",
 )
