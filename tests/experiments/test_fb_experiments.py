@@ -20,6 +20,7 @@ from wane.lab.tables import frame
 from wane.worlds import make
 from wane_paper.collection import RESULTS
 from wane_paper.common import episodes
+from wane_paper.common.parts import entry
 from wane_paper.networks import (
     fb_asymmetric,
     fb_lambda_table,
@@ -167,7 +168,7 @@ def test_a_run_serves_both_worlds_and_all_seeds_meet_the_same_tasks(tiny):
 def test_the_optima_are_those_of_the_tasks_that_agents_meet(tiny):
     settings, tables, _ = tiny("fb-lambda-table")
     with jax.enable_x64(False):
-        tasks = fb_lambda_table.final_tasks(settings)
+        tasks = settings.final_tasks
     distances = csgraph.shortest_path(training.rooms(settings).map.neighbours(), unweighted=True)
     best = tables["optima"].set_index(["true_lam", "task"])["optimum"]
     for task in range(settings.final_episodes):
@@ -179,7 +180,7 @@ def test_the_optima_are_those_of_the_tasks_that_agents_meet(tiny):
 @pytest.mark.slow
 def test_a_saved_agent_plays_the_episode_that_is_shown(tiny, tmp_path):
     settings, tables, kept = tiny("fb-lambda-table")
-    task, shown = fb_lambda_table.shown_task(settings), tables["episodes"]
+    task, shown = settings.shown_task(min(settings.worlds)), tables["episodes"]
     for lam in settings.agents:
         with jax.enable_x64(False):
             agent = load(kept[f"lam-{lam:g}"].save(tmp_path / f"{lam:g}"))
@@ -386,7 +387,7 @@ def test_pairs_put_keys_slowest():
 def test_rows_of_an_episode_add_up():
     world = make("toy")
     keys = jax.random.split(jax.random.key(0), 1)
-    played = episodes.select(follow(keys, world, plan(world)), 0)
+    played = entry(follow(keys, world, plan(world)), 0)
     rows = episodes.rows(world, played, agent="planner")
     assert rows["time"].tolist() == list(range(len(played.cells)))
     assert rows["earned"].iloc[-1] == pytest.approx(float(played.value))
