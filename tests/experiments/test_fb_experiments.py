@@ -94,8 +94,8 @@ def test_tables_claims_and_pictures(name, tiny, tmp_path):
     for record in experiment.findings(settings, tables):
         # Untrained agents never leave a patch, so nothing can be said about when they do and where they go.
         # With γ = 1 nothing is said about trained agents either.
-        told = record["verdict"] in ("holds", "fails", "undecided")
-        assert told or record["detail"].startswith(("No agent ever left", "No stay was ended", "With γ = 1")), record
+        tested = record["verdict"] in ("holds", "fails", "undecided")
+        assert tested or record["detail"].startswith(("No agent ever left", "No stay was ended", "With γ = 1")), record
         assert record["verdict"] == "not tested" or np.isfinite(record["estimate"])
     for table in tables.values():
         table.to_parquet(tmp_path / "table.parquet")

@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 
 import numpy as np
-import pandas as pd
 from matplotlib.figure import Figure
 
 from wane.depletion import Geometric
 from wane.lab import Claim, Experiment, Finding, Settings, Tables, plots
+from wane.lab.tables import frame
 from wane_paper.common.settings import Drawn, Lambdas
 from wane_paper.texts import texts
 
@@ -26,8 +26,7 @@ def fixed(settings: DiminishingSettings) -> Tables:
     """Returns what each visit pays, for every λ."""
     visits = np.arange(settings.visits + 1)
     worth = Geometric(np.array(settings.lambdas)[:, None]).worth(visits)
-    index = pd.MultiIndex.from_product([settings.lambdas, visits], names=["lam", "earlier_visits"])
-    return {"rewards": pd.DataFrame({"reward": np.ravel(worth)}, index=index).reset_index()}
+    return {"rewards": frame(worth, "reward", lam=settings.lambdas, earlier_visits=visits)}
 
 
 def draw(settings: DiminishingSettings, tables: Tables) -> Figure:

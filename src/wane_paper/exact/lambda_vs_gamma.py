@@ -30,6 +30,7 @@ from scipy import sparse
 from wane.depletion import Geometric
 from wane.exact.representations import representation
 from wane.lab import Claim, Experiment, Finding, NotTested, Settings, Tables, plots
+from wane.lab.tables import select
 from wane.settings import DISTINCT, Lambda, Range
 from wane.worlds.catalog import four_rooms
 from wane_paper.common.settings import Lambdas, Slip, Tolerance, slip_name
@@ -152,19 +153,13 @@ def draw(settings: LambdaVsGamma, tables: Tables) -> Figure:
     panels[1].legend(frameon=False, fontsize="small", loc="lower right", ncols=2)
     ax = plots.tidy(panels[2], f"{slip_name(settings.slip)}, one policy", "sweeps", "max |Φᵏ − Φ|")
     errors = tables["errors"]
-    for (discount, lam), run in errors[errors["slip"] == settings.slip].groupby(["discount", "lam"]):
+    for (discount, lam), run in select(errors, slip=settings.slip).groupby(["discount", "lam"]):
         ax.plot(run["sweep"], run["error"], color=plots.colour(lam), label=f"γ = {discount:g}, λ = {lam:g}")
     ax.axhline(settings.coarse, color=plots.GREY, lw=0.8, ls=":")
     ax.set(yscale="log")
     ax.set_ylim(bottom=min(settings.fine, errors["error"].max() / 10))
-    ax.text(
-        1,
-        settings.coarse,
-        f"the paper's tolerance, {settings.coarse:g}",
-        transform=ax.get_yaxis_transform(),
-        ha="right",
-        va="bottom",
-    )
+    place = dict(transform=ax.get_yaxis_transform(), ha="right", va="bottom")
+    ax.text(1, settings.coarse, f"the paper's tolerance, {settings.coarse:g}", **place)
     ax.legend(frameon=False, fontsize="small")
     return figure
 

@@ -10,7 +10,6 @@ representation and R(s') the discounted chance of coming back to s', it is
 so one solve gives every N. Its distance from the SR is F R^N / (1 − R), which shrinks by the factor R with every N.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -28,6 +27,7 @@ from wane.exact.representations import (
     successor_representation,
 )
 from wane.lab import Claim, Experiment, Finding, Settings, Tables, plots
+from wane.lab.tables import frame, select
 from wane.settings import DISTINCT, Range
 from wane.worlds.catalog import grid_6x6
 from wane_paper.common.maps import heat_map, outline_cell
@@ -65,27 +65,19 @@ def fixed(settings: NOccupancy) -> Tables:
     counts = np.arange(1, settings.most + 1)
     solved = n_occupancy_representation(kernel(), 1, discount=discount)
     phis = np.asarray(solved.with_depletion(FirstVisits(counts[:, None])).matrix)
-    limits = {
-        "FR": np.asarray(first_occupancy_representation(kernel(), discount=discount).matrix),
-        "SR": np.asarray(successor_representation(kernel(), discount=discount).matrix),
-    }
+    first, successor = (
+        find(kernel(), discount=discount).matrix for find in (first_occupancy_representation, successor_representation)
+    )
+    states = range(phis.shape[-1])
     return {
-        "first_visits": _rows("n", counts.tolist(), phis),
-        "limits": _rows("kind", list(limits), [*limits.values()]),
+        "first_visits": frame(phis, "phi", n=counts, state=states, site=states),
+        "limits": frame([first, successor], "phi", kind=["FR", "SR"], state=states, site=states),
     }
-
-
-def _rows(name: str, labels: Sequence[int | str], phis: Sequence[Matrix] | Matrices) -> pd.DataFrame:
-    """Returns a table with a row for each entry of several matrices; column `name` holds the matrix labels."""
-    states = range(len(phis[0]))
-    index = pd.MultiIndex.from_product([labels, states, states], names=[name, "state", "site"])
-    return pd.DataFrame({"phi": np.ravel(phis)}, index=index).reset_index()
 
 
 def representations(tables: Tables) -> tuple[Matrix, Matrices, Matrix]:
     """Returns the FR, Φ for N = 1, 2, …, and the SR."""
-    limits = tables["limits"]
-    (first_occupancy,), (successor,) = (_matrices(limits[limits["kind"] == kind]) for kind in ("FR", "SR"))
+    (first_occupancy,), (successor,) = (_matrices(select(tables["limits"], kind=kind)) for kind in ("FR", "SR"))
     return first_occupancy, _matrices(tables["first_visits"]), successor
 
 
