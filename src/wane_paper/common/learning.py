@@ -145,12 +145,6 @@ def learn(settings: Learning, seeds: Sequence[int], loop: Loop) -> Learned:
     return Learned(greedy, phi, q)
 
 
-def curves(settings: Learning, seeds: Sequence[int], learned: Learned) -> pd.DataFrame:
-    """Returns the greedy returns during learning as a table."""
-    numbers = settings.agent.evaluate_every * np.arange(1, settings.evaluations + 1)
-    return frame(learned.greedy, "value", episode=numbers, seed=seeds, agent=agents(settings))
-
-
 def agents(settings: Learning) -> list[str]:
     """Returns the names of all agents."""
     return [*map(beliefs.label, settings.lambdas), PLAIN]
@@ -159,7 +153,8 @@ def agents(settings: Learning) -> list[str]:
 def seeded(settings: Learning, seeds: Sequence[int], loop: Loop) -> Tables:
     """Returns learning curves, and a greedy episode of every λ̂ for the first seeds. Keeps the agents of seed 0."""
     learned = learn(settings, seeds, loop)
-    tables = {"curves": curves(settings, seeds, learned)}
+    numbers = settings.agent.evaluate_every * np.arange(1, settings.evaluations + 1)
+    tables = {"curves": frame(learned.greedy, "value", episode=numbers, seed=seeds, agent=agents(settings))}
     shown = [seed for seed in seeds if seed < EPISODES_OF]
     if 0 in seeds:
         _keep_agents(settings, loop, learned, list(seeds).index(0))

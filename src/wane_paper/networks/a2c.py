@@ -1,14 +1,9 @@
 """TwoRooms: a recurrent actor–critic with a λF critic, for a right or wrong λ̂, and what each of its parts contributes.
 
-Three rewards of 10, 5 and 5 wear off. The paper's agents, one for each λ̂, are compared with
-
-- plain A2C, which has no λF;
-- an agent that learns the λF as an additional task but has no correction in the target of its value, which separates
-  the effect of the task from that of the target;
-- agents without memory, and agents that are told what remains of the rewards: all other agents must remember which
-  rewards they used up;
-- agents whose λF is learned from multi-step returns;
-- agents whose φ counts the state that a step enters, which is the state that pays.
+Three rewards of 10, 5 and 5 wear off. The paper's agents, one for each λ̂, are compared with plain A2C; with an agent
+that learns the λF as an additional task but has no correction in the target of its value; with agents without memory,
+and agents that are told what remains of the rewards (all others must remember which they used up); with agents whose λF
+is learned from multi-step returns; and with agents whose φ counts the state that a step enters, the state that pays.
 
 Agents differ in numbers only, so all agents and all seeds train in one program. The agents of a seed begin with the
 same network.

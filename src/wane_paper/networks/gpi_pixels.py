@@ -30,7 +30,7 @@ from wane.agents.laplacian import collect_data, map_views
 from wane.agents.planner import plan
 from wane.depletion import Geometric
 from wane.exact.features import lambda_features as exact_lambda_features
-from wane.lab import Claim, Experiment, Finding, Loop, NotTested, Tables, exceeds, plots
+from wane.lab import Claim, Experiment, Finding, Loop, Tables, exceeds, plots
 from wane.lab.statistics import Estimate, paired_difference
 from wane.lab.tables import frame, select
 from wane.settings import Range
@@ -292,12 +292,6 @@ def _difference(tables: Tables, ours: tuple[Kind, float], theirs: tuple[Kind, fl
     return paired_difference(one, other)
 
 
-def _need_target(settings: GpiPixels, *targets: str) -> None:
-    for target in targets:
-        if target not in (*settings.targets, EXACT):
-            raise NotTested(f"No agent regresses the {target}: there are {', '.join(settings.targets)}.")
-
-
 Test = Callable[[GpiPixels, Tables], Finding]
 
 
@@ -305,7 +299,7 @@ def the_true_lambda_is_best(kind: Kind) -> Test:
     """Returns a test that the agent with the true λ earns more than the best of the others, paired by seed."""
 
     def test(settings: GpiPixels, tables: Tables) -> Finding:
-        _need_target(settings, kind.target)
+        settings.need_targets(*{kind.target} - {EXACT})
         means = _means(tables, kind)
         rival = beliefs.rival(means, settings.lambdas, settings.lam)
         found = _difference(tables, (kind, settings.lam), (kind, rival))
@@ -321,7 +315,7 @@ def earns_more(ours: Kind, theirs: Kind) -> Test:
     """Returns a test that agents of one kind with the true λ earn more than those of another kind, paired by seed."""
 
     def test(settings: GpiPixels, tables: Tables) -> Finding:
-        _need_target(settings, ours.target, theirs.target)
+        settings.need_targets(ours.target, theirs.target)
         beliefs.need(settings.lambdas, settings.lam)
         found = _difference(tables, (ours, settings.lam), (theirs, settings.lam))
         one, other = (_means(tables, kind)[settings.lam].mean() for kind in (ours, theirs))

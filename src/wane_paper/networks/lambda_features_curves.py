@@ -21,7 +21,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from wane.agents.laplacian import collect_data
-from wane.lab import Claim, Experiment, Finding, Loop, NotTested, Tables, exceeds, plots
+from wane.lab import Claim, Experiment, Finding, Loop, Tables, exceeds, plots
 from wane.lab.statistics import paired_difference
 from wane.lab.tables import frame, select
 from wane.settings import Range
@@ -116,16 +116,10 @@ def lowest_for_the_true_lambda(error_of: Callable[[Tables], pd.DataFrame], targe
     """Returns a test that errors (seeds, λ̂) are lowest for the true λ, paired by seed; `target` must have been run."""
 
     def test(settings: Curves, tables: Tables) -> Finding:
-        _need_targets(settings, *[target] if target else [])
+        settings.need_targets(*[target] if target else [])
         return beliefs.least_for_the_true(error_of(tables), settings.lambdas, settings.lam)
 
     return test
-
-
-def _need_targets(settings: Curves, *targets: str) -> None:
-    for target in targets:
-        if target not in settings.targets:
-            raise NotTested(f"No network regresses the {target}: there are {', '.join(settings.targets)}.")
 
 
 def _limits(tables: Tables) -> pd.DataFrame:
@@ -134,7 +128,7 @@ def _limits(tables: Tables) -> pd.DataFrame:
 
 def all_features_are_closer_to_the_exact(settings: Curves, tables: Tables) -> Finding:
     """Tests whether regressing all features ends nearer to the exact λF than regressing wᵀφ_λ, for the true λ."""
-    _need_targets(settings, "product", "vector")
+    settings.need_targets("product", "vector")
     beliefs.need(settings.lambdas, settings.lam)
     product, vector = (_last(tables, target, "features_error")[settings.lam] for target in ("product", "vector"))
     found = paired_difference(product, vector)

@@ -23,7 +23,7 @@ from wane.agents.lambda_features import Config, Params
 from wane.agents.lambda_features.config import Target
 from wane.depletion import Geometric
 from wane.exact.bellman import bellman_target
-from wane.lab.contract import Loop, Seeded, seed_keys
+from wane.lab import Loop, NotTested, Seeded, seed_keys
 from wane.settings import DISTINCT, Count, Lambda
 from wane.types import Integer
 from wane.worlds.catalog import four_rooms
@@ -77,9 +77,11 @@ class FromPixels(Seeded):
         """FourRooms."""
         return four_rooms(depletion=Geometric(self.lam), horizon=self.horizon)
 
-    def config(self, target: Target, lam: Any) -> Config:
-        """Returns the settings of one agent."""
-        return dataclasses.replace(self.agent, target=target, lam=lam)
+    def need_targets(self, *targets: str) -> None:
+        """Raises NotTested if no network regresses one of the targets."""
+        for target in targets:
+            if target not in self.targets:
+                raise NotTested(f"No network regresses the {target}: there are {', '.join(self.targets)}.")
 
 
 class Fits(NamedTuple):

@@ -36,6 +36,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter, MaxNLocator
 
+from wane.agents.sac import Config
 from wane.lab import Claim, Experiment, Finding, NotTested, Tables, judging, plots
 from wane.lab.statistics import paired_difference
 from wane.lab.tables import select
@@ -44,7 +45,6 @@ from wane_paper.networks.sac_learning import (
     ADAPTIVE,
     AVERAGE,
     ONE,
-    QUICK,
     SIX,
     TWO,
     Control,
@@ -355,10 +355,8 @@ CLAIMS = (
 
 EXPERIMENT = Experiment(
     **texts("sac"),
-    quick=Control(
-        seeds=5, tasks=("Pendulum-v1", "wane/PointMass-v0"), agents=(*SIX, "lambda-SAC-average"), agent=QUICK
-    ),
-    paper=Control(),
+    quick=Control(seeds=5, tasks=("Pendulum-v1", "wane/PointMass-v0"), agents=(*SIX, "lambda-SAC-average")),
+    paper=Control(seeds=8, agent=Config(steps=20_000, epochs=50, block=50)),
     fixed=fixed,
     seeded=seeded,
     draw=draw,

@@ -6,21 +6,19 @@ off without the agent being told what remains, and sites that wear off with the 
 of the experiment `sac`, with these labels as tasks.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Annotated, ClassVar
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from matplotlib.figure import Figure
 
-from wane.agents.sac import Config
 from wane.depletion import Geometric
-from wane.lab import Claim, Experiment, Loop, Seeded, Tables, plots
+from wane.lab import Claim, Experiment, Loop, Tables, plots
 from wane.lab.tables import select
-from wane.settings import DISTINCT, Count, Lambda
+from wane.settings import Lambda
 from wane.worlds.control import Task
 from wane_paper.networks import sac
 from wane_paper.networks.sac import earns_more, matches
-from wane_paper.networks.sac_learning import ADAPTIVE, KINDS, QUICK, SIX, TWO, Agent, learn
+from wane_paper.networks.sac_learning import ADAPTIVE, TWO, Kinds, learn
 from wane_paper.texts import texts
 
 POINT = "wane/PointMass-v0"
@@ -28,19 +26,11 @@ STATIONARY, HIDDEN, TOLD = "stationary", "depleting", "depleting, told"
 
 
 @dataclass(frozen=True)
-class Wearing(Seeded):
+class Wearing(Kinds):
     """Settings of sac-depleting."""
 
-    SET_BY_EXPERIMENT: ClassVar[Mapping[str, str]] = KINDS
-
-    seeds: Count = 5
-    """independent repetitions, numbered from 0"""
     lam: Lambda = 0.9
     """what a step at a site leaves of its reward"""
-    agents: Annotated[tuple[Agent, ...], DISTINCT] = SIX
-    """the kinds of agents"""
-    agent: Config = field(default_factory=lambda: QUICK)
-    """all agents"""
 
     def places(self) -> dict[str, Task]:
         """The three tasks."""
@@ -50,11 +40,6 @@ class Wearing(Seeded):
             HIDDEN: Task(POINT, depletion=wearing),
             TOLD: Task(POINT, depletion=wearing, told=True),
         }
-
-    @property
-    def steps(self) -> list[int]:
-        """The number of steps taken by the end of each epoch."""
-        return [self.agent.steps * (number + 1) for number in range(self.agent.epochs)]
 
 
 def seeded(settings: Wearing, seeds: Sequence[int], loop: Loop) -> Tables:
@@ -76,7 +61,7 @@ def draw(settings: Wearing, tables: Tables) -> Figure:
 
 EXPERIMENT = Experiment(
     **texts("sac-depleting"),
-    quick=Wearing(),
+    quick=Wearing(seeds=5),
     paper=Wearing(seeds=16),
     seeded=seeded,
     draw=draw,

@@ -17,7 +17,7 @@ from wane.agents.common.replay import Replay
 from wane.agents.sac import Config, Fleet, State, Variant
 from wane.lab.contract import Loop, Seeded, Tables, seed_keys
 from wane.lab.tables import frame
-from wane.settings import DISTINCT, Count
+from wane.settings import DISTINCT
 from wane.worlds.control import OWN, Task
 from wane_paper.common.parts import entry, join_tables
 
@@ -49,21 +49,44 @@ SHOWN = 100
 """The number of moments of an episode that are kept for its film."""
 
 
+QUICK = Config(
+    hidden=(64, 64),
+    batch=128,
+    memory=20_000,
+    learning_rate=1e-3,
+    random_steps=500,
+    collection_steps=300,
+    steps=500,
+    epochs=12,
+    evaluation_episodes=2,
+)
+"""An agent that learns small tasks in minutes on two cores: smaller networks and batches, and a higher rate."""
+
+
 @dataclass(frozen=True)
-class Control(Seeded):
-    """Settings of sac."""
+class Kinds(Seeded):
+    """Settings of the experiments that compare kinds of agents. A subclass gives the tasks (`places`)."""
 
     SET_BY_EXPERIMENT: ClassVar[Mapping[str, str]] = KINDS
 
-    seeds: Count = 8
-    """independent repetitions, numbered from 0"""
-    tasks: Annotated[tuple[str, ...], DISTINCT] = ("HalfCheetah-v5", "Hopper-v5")
-    """ids of Gymnasium, or wane/PointMass-v0"""
     agents: Annotated[tuple[Agent, ...], DISTINCT] = SIX
     """the kinds of agents: SAC with two critics and with one, one critic with a fixed λ, and λ-SAC, also with feedback
     against the average of earlier episodes"""
-    agent: Config = field(default_factory=lambda: Config(steps=20_000, epochs=50, block=50))
+    agent: Config = field(default_factory=lambda: QUICK)
     """all agents"""
+
+    @property
+    def steps(self) -> list[int]:
+        """The number of steps taken by the end of each epoch."""
+        return [self.agent.steps * (number + 1) for number in range(self.agent.epochs)]
+
+
+@dataclass(frozen=True)
+class Control(Kinds):
+    """Settings of sac."""
+
+    tasks: Annotated[tuple[str, ...], DISTINCT] = ("HalfCheetah-v5", "Hopper-v5")
+    """ids of Gymnasium, or wane/PointMass-v0"""
 
     def rules(self) -> None:
         """Raises SettingError for unknown tasks."""
@@ -74,11 +97,6 @@ class Control(Seeded):
     def places(self) -> dict[str, Task]:
         """The tasks by name. Raises MissingExtra if MuJoCo is needed and not installed."""
         return {name: Task(name) for name in self.tasks}
-
-    @property
-    def steps(self) -> list[int]:
-        """The number of steps taken by the end of each epoch."""
-        return [self.agent.steps * (number + 1) for number in range(self.agent.epochs)]
 
 
 def _is_known(name: str) -> bool:
@@ -231,17 +249,3 @@ def _show(config: Config, task: Task, agents: Sequence[str], params: Any, loop: 
 def _file_name(label: str) -> str:
     """Returns the name of a task as part of a file name."""
     return label.removeprefix("wane/").lower().replace(" ", "-").replace(",", "")
-
-
-QUICK = Config(
-    hidden=(64, 64),
-    batch=128,
-    memory=20_000,
-    learning_rate=1e-3,
-    random_steps=500,
-    collection_steps=300,
-    steps=500,
-    epochs=12,
-    evaluation_episodes=2,
-)
-"""An agent that learns small tasks in minutes on two cores: smaller networks and batches, and a higher rate."""
