@@ -85,14 +85,13 @@ def fewer_sweeps(settings: DPConvergence, tables: Tables) -> Finding:
         raise NotTested(f"lambdas = {settings.lambdas} leaves nothing to compare: give two or more")
     counts = sweeps(tables["bellman_errors"], settings.tolerance)
     ratio = counts.iloc[:, -1] / counts.iloc[:, 0]
-    means = "; ".join(f"{slip_name(slip)}: {_list_counts(rows)}" for slip, rows in counts.groupby("slip"))
+    means = "; ".join(
+        f"{slip_name(slip)}: " + ", ".join(f"{count:.1f} for λ = {lam:g}" for lam, count in row.items())
+        for slip, row in counts.groupby("slip").mean().iterrows()
+    )
     detail = f"sweeps until the Bellman error is {settings.tolerance:g}, mean of the four policies: {means}"
     holds = bool(np.all(np.diff(counts.to_numpy(), axis=1) > 0))
     return Finding(holds, float(ratio.min()), None, detail)
-
-
-def _list_counts(rows: pd.DataFrame) -> str:
-    return ", ".join(f"{count:.1f} for λ = {lam:g}" for lam, count in rows.mean().items())
 
 
 EXPERIMENT = Experiment(

@@ -59,11 +59,6 @@ def at_the_end(tables: Tables, measure: str = "sampled") -> pd.DataFrame:
     return curves[late].pivot_table(index="seed", columns="agent", values=measure)
 
 
-def over_training(tables: Tables) -> pd.DataFrame:
-    """Returns mean returns of the evaluations over all of training."""
-    return tables["curves"].pivot_table(index="seed", columns="agent", values="sampled")
-
-
 def beats(other: float) -> Test:
     """Returns a test that agents with the true λ earn more at the end than agents with another λ̂."""
 
@@ -84,7 +79,8 @@ def earns_more(ours: Callable[[ActorCritic], str], theirs: Callable[[ActorCritic
     """
 
     def test(settings: ActorCritic, tables: Tables) -> Finding:
-        drawn, greedy, average = at_the_end(tables), at_the_end(tables, "greedy"), over_training(tables)
+        drawn, greedy = at_the_end(tables), at_the_end(tables, "greedy")
+        average = tables["curves"].pivot_table(index="seed", columns="agent", values="sampled")
         one, other = ours(settings), theirs(settings)
         if one == other:
             raise NotTested(f"{one!r} would be compared with itself.")

@@ -27,8 +27,6 @@ from wane.depletion import Geometric
 from wane.lab import Claim, Experiment, Finding, Loop, Tables, exceeds, plots, seed_keys
 from wane.lab.statistics import bootstrap, paired_difference
 from wane.lab.tables import frame, select
-from wane.types import Scalar
-from wane.worlds.world import World
 from wane_paper.common import episodes
 from wane_paper.common.parts import entry
 from wane_paper.common.settings import Lambdas
@@ -54,11 +52,6 @@ class LambdaTable(RoomTasks):
         super().rules()
         self.require_distinct("agents", "worlds")
         self.require_finite("agents", self.agents, [self.agent.discount])
-
-
-def true_world(settings: LambdaTable, lam: Scalar) -> World:
-    """Returns FourRooms in which λ is true."""
-    return training.rooms(settings, depletion=Geometric(lam))
 
 
 def fixed(settings: LambdaTable) -> Tables:
@@ -99,7 +92,8 @@ def seeded(settings: LambdaTable, seeds: Sequence[int], loop: Loop) -> Tables:
         policy = forward_backward.policy(params, world)
 
         def mean_return(lam: Array) -> Float[Array, ""]:
-            return forward_backward.undiscounted_returns(true_world(settings, lam), policy, tasks).mean()
+            true_world = training.rooms(settings, depletion=Geometric(lam))
+            return forward_backward.undiscounted_returns(true_world, policy, tasks).mean()
 
         return jax.vmap(mean_return)(jnp.asarray(settings.worlds))
 

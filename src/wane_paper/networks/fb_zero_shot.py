@@ -158,18 +158,13 @@ def _mean_returns(
     ordinary = entry(trained, len(settings.lambdas) - 1)
 
     def test(lam: Float[Array, " states"], own: Params) -> Float[Array, " agents"]:
-        world = _world(settings, lam)
+        n, depletion = len(lam), Geometric(lam)
+        world = training.rooms(settings, sites=np.arange(n), rewards=np.zeros(n), depletion=depletion)
         policies = _policies(world, settings.agent, lam, own, conditioned, ordinary)
         returns = [forward_backward.undiscounted_returns(world, policies[agent], tasks).mean() for agent in AGENTS]
         return jnp.stack(returns)
 
     return jax.lax.map(lambda pair: test(*pair), (jnp.asarray(lams), trained))
-
-
-def _world(settings: ZeroShot, lam: Float[Array, " states"]) -> World:
-    """Returns FourRooms with a λ for each state."""
-    n = len(lam)
-    return training.rooms(settings, sites=np.arange(n), rewards=np.zeros(n), depletion=Geometric(lam))
 
 
 def _policies(

@@ -101,11 +101,6 @@ class Fits(NamedTuple):
         return Params(base, weights, jax.tree_util.tree_map(lambda leaf: leaf[:, target, lam], networks))
 
 
-def stack(trees: Sequence[Any]) -> Any:
-    """Stacks trees of the same structure along a new first axis of their leaves."""
-    return jax.tree_util.tree_map(lambda *leaves: jnp.stack(leaves), *trees)
-
-
 def train_base(
     name: str, loop: Loop, key: jax.Array, world: World, config: Config, data: Dataset
 ) -> tuple[laplacian.Params, Float[np.ndarray, " epochs"]]:
@@ -303,7 +298,7 @@ def train_seeds(loop: Loop, seeds: Sequence[int], settings: FromPixels, data: Da
         lambda_features.with_base(lambda_features.init(key, world, config), base, world, data)
         for key, (base, _) in zip(keys, found, strict=True)
     ]
-    params = stack([state.params for state in states])
+    params = jax.tree_util.tree_map(lambda *leaves: jnp.stack(leaves), *(state.params for state in states))
     reference = reference_data(settings, data)
     networks, measured, truth = fit_all(loop, keys, settings, params, data, reference, policies)
     networks = jax.tree_util.tree_map(lambda leaf: jnp.swapaxes(leaf, 0, 1), networks)

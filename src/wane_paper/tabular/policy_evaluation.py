@@ -29,7 +29,7 @@ from wane.depletion import Geometric
 from wane.exact.bellman import bellman_action_step
 from wane.exact.representations import representation
 from wane.lab import Claim, Experiment, Finding, Loop, Seeded, Tables, plots, seed_keys
-from wane.lab.tables import frame
+from wane.lab.tables import frame, select
 from wane.settings import Count, Lambda, Range
 from wane.types import AnyArray, Integer
 from wane.worlds import draw as pictures
@@ -197,12 +197,6 @@ def _draw_limits(ax: Axes, settings: PolicyEvaluation, tables: Tables) -> None:
     ax.plot([], [], ls=":", lw=1, color=plots.INK, label="what a wrong λ̂ converges to")
 
 
-def last_sweep(tables: Tables) -> pd.Series:
-    """Returns the error after the last sweep, by λ̂."""
-    sweeps = tables["sweeps"]
-    return sweeps[sweeps["sweep"] == sweeps["sweep"].max()].set_index("lam")["error"]
-
-
 def last_learning(tables: Tables) -> pd.DataFrame:
     """Returns the mean error over the last tenth of the episodes, with the axes (seeds, λ̂)."""
     rows = tables["learning"]
@@ -212,7 +206,7 @@ def last_learning(tables: Tables) -> pd.DataFrame:
 def sweeps_find_the_true_values(settings: PolicyEvaluation, tables: Tables) -> Finding:
     """Tests whether dynamic programming with the true λ ends with an error below 0.001."""
     beliefs.need(settings.lambdas, settings.lam)
-    error = last_sweep(tables)
+    error = select(tables["sweeps"], sweep=settings.sweeps).set_index("lam")["error"]
     detail = ", ".join(f"λ̂ = {lam:g}: {value:.4g}" for lam, value in error.items())
     return Finding(bool(error[settings.lam] < 1e-3), error[settings.lam], None, detail)
 
