@@ -115,11 +115,7 @@ def fixed(settings: Composing) -> Tables:
     """Computes the returns from every start, the optimum, and one episode of every agent step by step."""
     world, phis = settings.world, representations(settings)
     best = frame(plan(world).values, "value", start=range(world.n_states))
-    return {
-        **_every_start(settings, world, phis),
-        "optimum": best,
-        "episodes_shown": _shown(settings, world, phis),
-    }
+    return {**_every_start(settings, world, phis), "optimum": best, "episodes_shown": _shown(settings, world, phis)}
 
 
 def _every_start(settings: Composing, world: World, phis: Phis) -> Tables:

@@ -31,12 +31,7 @@ from wane.agents.common.rollout import Episode, play
 from wane.agents.planner import plan
 from wane.depletion import Depletion, Geometric
 from wane.lab import Claim, Finding, Loop, Seeded, Tables, exceeds, plots, seed_keys
-from wane.lab.statistics import (
-    bootstrap,
-    interquartile_mean,
-    paired_difference,
-    probability_of_improvement,
-)
+from wane.lab.statistics import bootstrap, interquartile_mean, paired_difference, probability_of_improvement
 from wane.lab.tables import frame
 from wane.settings import Discount, Lambda
 from wane.types import Integer

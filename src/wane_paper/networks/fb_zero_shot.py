@@ -168,12 +168,7 @@ def _mean_returns(
 
 
 def _policies(
-    world: World,
-    config: Config,
-    lam: Float[Array, " states"],
-    own: Params,
-    conditioned: Params,
-    ordinary: Params,
+    world: World, config: Config, lam: Float[Array, " states"], own: Params, conditioned: Params, ordinary: Params
 ) -> dict[str, Policy]:
     """Returns the agents that are compared where `lam` is true. `own` was trained for it, `ordinary` for λ = 1."""
     for_all = dataclasses.replace(config, condition="per state")

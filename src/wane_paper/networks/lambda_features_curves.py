@@ -10,7 +10,7 @@ One policy of FourRooms is evaluated. The errors are mean squared differences be
 | `limits` | seeded | seed, λ̂ | seed, lam, error: of the exact λF of the base features against Q under the true λ |
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -102,9 +102,6 @@ def _log_scale(ax: Axes, errors: pd.Series) -> None:
         ax.set_yscale("log")
 
 
-Test = Callable[[Curves, Tables], Finding]
-
-
 def _last(tables: Tables, target: str, column: str) -> pd.DataFrame:
     """Returns a column after the last iteration, with the axes (seeds, λ̂)."""
     rows = select(tables["fits"], target=target)
@@ -112,18 +109,16 @@ def _last(tables: Tables, target: str, column: str) -> pd.DataFrame:
     return rows.pivot_table(index="seed", columns="lam", values=column)
 
 
-def lowest_for_the_true_lambda(error_of: Callable[[Tables], pd.DataFrame], target: str | None = None) -> Test:
-    """Returns a test that errors (seeds, λ̂) are lowest for the true λ, paired by seed; `target` must have been run."""
-
-    def test(settings: Curves, tables: Tables) -> Finding:
-        settings.need_targets(*[target] if target else [])
-        return beliefs.least_for_the_true(error_of(tables), settings.lambdas, settings.lam)
-
-    return test
+def lowest_error(settings: Curves, tables: Tables) -> Finding:
+    """Tests that the error of Q ends lowest for the true λ, paired by seed, if the product is regressed."""
+    settings.need_targets("product")
+    return beliefs.least_for_the_true(_last(tables, "product", "error"), settings.lambdas, settings.lam)
 
 
-def _limits(tables: Tables) -> pd.DataFrame:
-    return tables["limits"].pivot_table(index="seed", columns="lam", values="error")
+def lowest_limit(settings: Curves, tables: Tables) -> Finding:
+    """Tests that the error of the exact λF of the base features is lowest for the true λ, paired by seed."""
+    errors = tables["limits"].pivot_table(index="seed", columns="lam", values="error")
+    return beliefs.least_for_the_true(errors, settings.lambdas, settings.lam)
 
 
 def all_features_are_closer_to_the_exact(settings: Curves, tables: Tables) -> Finding:
@@ -146,7 +141,7 @@ EXPERIMENT = Experiment(
         Claim(
             "lowest-error",
             "The error of Q is lowest for the true λ, if the product wᵀφ is regressed as in the paper.",
-            lowest_for_the_true_lambda(lambda tables: _last(tables, "product", "error"), "product"),
+            lowest_error,
         ),
         Claim(
             "vector-is-closer",
@@ -156,7 +151,7 @@ EXPERIMENT = Experiment(
         Claim(
             "exact-limit",
             "The exact λF of the learned base features is closest to the true Q for the true λ.",
-            lowest_for_the_true_lambda(_limits),
+            lowest_limit,
         ),
     ),
     double_precision=False,

@@ -23,17 +23,7 @@ from wane.lab.statistics import bootstrap, mean_and_error
 from wane.lab.tables import select
 from wane_paper.common import episodes
 from wane_paper.networks import training
-from wane_paper.networks.mvt_tables import (
-    EXACT,
-    MVT,
-    OPTIMUM,
-    RULES,
-    by_lam,
-    differences,
-    fixed,
-    make_world,
-    seeded,
-)
+from wane_paper.networks.mvt_tables import EXACT, MVT, OPTIMUM, RULES, by_lam, differences, fixed, make_world, seeded
 from wane_paper.networks.training import require_data
 from wane_paper.texts import texts
 

@@ -41,17 +41,7 @@ from wane.lab import Claim, Experiment, Finding, NotTested, Tables, judging, plo
 from wane.lab.statistics import paired_difference
 from wane.lab.tables import select
 from wane.worlds.control import Task
-from wane_paper.networks.sac_learning import (
-    ADAPTIVE,
-    AVERAGE,
-    ONE,
-    SIX,
-    TWO,
-    Control,
-    fixed,
-    seeded,
-    updates_by,
-)
+from wane_paper.networks.sac_learning import ADAPTIVE, AVERAGE, ONE, SIX, TWO, Control, fixed, seeded, updates_by
 from wane_paper.texts import account, texts
 
 COLOURS = {
@@ -331,11 +321,7 @@ PAPER: dict[str, tuple[str, str, Test]] = {
     ),
     "finds-one": (CHEETAH, "the bandit learns to choose λ = 1", chooses(CHEETAH, 1.0, often=True)),
     "matches-hopper": (HOPPER, MATCHES, matches(HOPPER, ADAPTIVE, TWO)),
-    "low-lambda-helps": (
-        HOPPER,
-        "a fixed λ of 0 earns more than a fixed λ of 1",
-        earns_more(HOPPER, "0-SAC", "1-SAC"),
-    ),
+    "low-lambda-helps": (HOPPER, "a fixed λ of 0 earns more than a fixed λ of 1", earns_more(HOPPER, "0-SAC", "1-SAC")),
     "finds-lower": (HOPPER, "the bandit learns to choose values of λ below 1", chooses(HOPPER, 1.0, often=False)),
     "fewer-flops": (HOPPER, "λ-SAC reaches 80 % of what SAC learns with fewer FLOPs", fewer_flops),
 }

@@ -77,11 +77,7 @@ EXPERIMENT = Experiment(
             "Where rewards wear off, a fixed λ of 0.5 earns more than a fixed λ of 1.",
             earns_more(HIDDEN, "0.5-SAC", "1-SAC"),
         ),
-        Claim(
-            "told",
-            "Where what remains is told, λ-SAC matches SAC with two critics.",
-            matches(TOLD, ADAPTIVE, TWO),
-        ),
+        Claim("told", "Where what remains is told, λ-SAC matches SAC with two critics.", matches(TOLD, ADAPTIVE, TWO)),
     ),
     double_precision=False,
 )
