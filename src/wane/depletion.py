@@ -111,7 +111,7 @@ class Depletion(eqx.Module):
     def checked(self) -> "Depletion":
         """Return the same depletion. Raises a ValueError if a parameter lies outside of its limits.
 
-        Parameters that JAX traces are checked at run time (`wane.checks.require`), if the caller uses the returned
+        Parameters that JAX traces are checked at run time (`wane.checks.ensure`), if the caller uses the returned
         depletion.
         """
         limited = [(f.name, f.metadata["limits"]) for f in dataclasses.fields(self) if f.metadata.get("limits")]

@@ -27,7 +27,7 @@ from scipy.linalg import blas as _blas
 from scipy.sparse.csgraph import breadth_first_order
 from scipy.sparse.linalg import LinearOperator
 
-from wane.checks import as_floats, is_traced, require
+from wane.checks import as_floats, ensure, is_traced
 from wane.limits import require_memory
 from wane.types import AnyArray, ArrayLike, Integer, Kernel, KernelLike, Scalar
 
@@ -75,8 +75,7 @@ class MDP:
     def from_pairs(cls, states: ArrayLike, actions: ArrayLike, transitions: Any) -> "MDP":
         """Return the MDP of a list of pairs: row i of `transitions` is p(·|states[i], actions[i]), dense or sparse.
 
-        Only the listed pairs are available. It is the form of QuantEcon's `DiscreteDP(R, Q, beta, s_indices,
-        a_indices)`.
+        Only the listed pairs are available. QuantEcon's `DiscreteDP(R, Q, beta, s_indices, a_indices)` takes the same.
 
             >>> MDP.from_pairs([0, 0, 1], [0, 1, 1], np.array([[1.0, 0.0], [0.5, 0.5], [0.0, 1.0]])).available
             array([[ True,  True],
@@ -182,7 +181,7 @@ class MDP:
 
     def _require_backup(self, columns: int) -> None:
         sizes = (self.n_states, "states"), (self.n_actions, "actions"), (columns, "sites")
-        require_memory("the state–action form", *sizes, copies=2, cure="name fewer `sites`, or ask for q_values")
+        require_memory("the state–action table", *sizes, copies=2, cure="name fewer `sites`, or ask for q_values")
 
     def backup_at(
         self, states: Int[np.ndarray, " sites"], columns: Float[AnyArray, "states sites"]
@@ -274,12 +273,12 @@ def _canonical(matrix: Any) -> sparse.csr_array:
 def check_discount(discount: Scalar) -> Any:
     """Return γ. Raises a ValueError if it lies outside [0, 1].
 
-    While JAX traces γ, it is checked at run time (`wane.checks.require`).
+    While JAX traces γ, it is checked at run time (`wane.checks.ensure`).
     """
     if type(discount) is float and 0 <= discount <= 1:
         return discount
     if is_traced(discount):
-        return require(discount, lambda g: (g >= 0) & (g <= 1), "discount must lie in [0, 1]: it is the γ of Σ γᵗ rₜ")
+        return ensure(discount, lambda g: (g >= 0) & (g <= 1), "discount must lie in [0, 1]: it is the γ of Σ γᵗ rₜ")
     if np.ndim(discount) != 0 or not 0 <= as_floats("discount", discount) <= 1:
         raise ValueError(f"discount must be one number in [0, 1], got {discount}: it is the γ of Σ γᵗ rₜ")
     return discount if isinstance(discount, jax.Array) else float(discount)
@@ -332,7 +331,7 @@ def check_patches(sites: Any, n_states: Integer) -> tuple[Int[np.ndarray, " _sta
 
 
 def kept_sites(patches: Sequence[Int[np.ndarray, " _states"]]) -> Sites:
-    """Return sites in the form that `check_patches` takes back: state numbers or, if any has several, sets of them."""
+    """Return sites as `check_patches` takes them back: state numbers or, if any has several, sets of them."""
     if all(len(states) == 1 for states in patches):
         return np.array([int(states[0]) for states in patches], int)
     return tuple(frozenset(states.tolist()) for states in patches)
@@ -350,7 +349,7 @@ def check_policy(policy: ArrayLike, n_states: Integer, n_actions: Integer) -> Po
             s = outside[0]
             raise ValueError(f"the policy takes action {given[s]} in state {s}: actions are 0 to {n_actions - 1}")
         message = f"the policy takes an unknown action: actions are 0 to {n_actions - 1}"
-        return require(given, lambda a: (a >= 0) & (a < n_actions), message)
+        return ensure(given, lambda a: (a >= 0) & (a < n_actions), message)
     if given.shape == (n_states, n_actions):
         if is_traced(given):
             return _require_rows(given, "policy", may_end=False)
@@ -428,7 +427,7 @@ def _check_rows(matrix: Any, what: str = "kernel", may_end: bool = True, toleran
 
 
 def _require_rows(matrix: Any, what: str, may_end: bool = True) -> Any:
-    """Return a traced matrix whose rows are checked at run time (`wane.checks.require`)."""
+    """Return a traced matrix whose rows are checked at run time (`wane.checks.ensure`)."""
     tolerance = _tolerance(matrix.dtype)
 
     def sums_to_one(rows: Any) -> Any:
@@ -437,8 +436,8 @@ def _require_rows(matrix: Any, what: str, may_end: bool = True) -> Any:
 
     ends = ", nor to 0 as where an episode ends" if may_end else ""
     outside = "call this outside of jit to see which one"
-    checked = require(matrix, lambda p: p >= 0, f"the {what} has an entry that is negative or NaN: {outside}")
-    return require(checked, sums_to_one, f"a row of the {what} does not sum to 1{ends}: {outside}")
+    checked = ensure(matrix, lambda p: p >= 0, f"the {what} has an entry that is negative or NaN: {outside}")
+    return ensure(checked, sums_to_one, f"a row of the {what} does not sum to 1{ends}: {outside}")
 
 
 def _first_bad_entry(matrix: Any, tolerance: float) -> tuple[int, int, float]:

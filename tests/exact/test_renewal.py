@@ -41,7 +41,7 @@ class Through(wane.Depletion):
         wane.Hyperbolic(1.0),
         wane.Listed([1.0, 0.3], tail=0.2),
         wane.EligibilityTrace(0.5, 0.6),
-        wane.TotalTime(0.5, 0.8, form="representation"),
+        wane.TotalTime(0.5, 0.8, equation="representation"),
     ],
     ids=repr,
 )

@@ -27,9 +27,9 @@ DEPLETIONS = [
     wane.Listed([1.0, 0.2, 0.6], tail=0.1),
     wane.TimeElapsed(0.5, 0.4),
     wane.EligibilityTrace(0.4, 0.7),
-    wane.EligibilityTrace(0.4, 0.7, form="representation"),
+    wane.EligibilityTrace(0.4, 0.7, equation="representation"),
     wane.TotalTime(0.5, 0.95),
-    wane.TotalTime(0.5, 0.8, form="representation"),
+    wane.TotalTime(0.5, 0.8, equation="representation"),
 ]
 
 

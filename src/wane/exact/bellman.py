@@ -6,7 +6,7 @@ Started at Φ⁰ = (1 − λ) I the iteration converges to the λR. The paper bo
 γ^(k+1) / (1 − λγ). On the diagonal this bound is too small; γ^k / (1 − λγ) holds (`wane.exact.bounds.convergence`).
 This module exists to study the iteration. To obtain the λR, `wane.lambda_representation` is exact and far faster.
 
-The state–action form replaces PΦ by E[Φ(s₁, a₁) | s, a], where the policy draws a₁ in s₁. All functions accept NumPy,
+With actions, E[Φ(s₁, a₁) | s, a] replaces PΦ, where the policy draws a₁ in s₁. All functions accept NumPy,
 SciPy sparse and JAX alike, and any selection of columns (sites).
 """
 
@@ -54,7 +54,7 @@ def bellman_action_step(
     discount: Scalar,
     sites: ArrayLike | None = None,
 ) -> Float[AnyArray, "states actions sites"]:
-    """Return G_λ Φ in the state–action form. `policy` holds actions (states,) or probabilities (states, actions)."""
+    """Return G_λ Φ for a Φ with actions. `policy` holds actions (states,) or probabilities (states, actions)."""
     xp = namespace(phi, policy)
     phi_next = mdp.backup(xp.einsum("sa,sak->sk", probabilities(policy, mdp.n_actions), phi))
     return bellman_target(phi_next, _visited(phi[:, 0], sites)[:, None], lam, discount)
@@ -91,7 +91,7 @@ def iterate(
     """Apply G_λ, starting from (1 − λ) I, until the Bellman error is below `tolerance`.
 
     With stop="bound" it takes as many steps as the corrected bound demands, so that the answer is known to be within
-    `tolerance`. If `mdp` is given, `kernel` is a policy, and the state–action form is iterated. Raises a ValueError if
+    `tolerance`. If `mdp` is given, `kernel` is a policy, and Φ(s, a, s') is iterated. Raises a ValueError if
     `max_steps` do not suffice.
     """
     depletion, discount = Geometric(lam), check_discount(discount)

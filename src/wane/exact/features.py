@@ -70,7 +70,7 @@ class LambdaFeatures(NamedTuple):
         """Return φ_λ(s, a): `a` is taken once and the kernel's policy afterwards. Only a geometric depletion has it."""
         lam = self.depletion.common_ratio
         if lam is None:
-            raise TypeError(f"the state–action form needs a Geometric depletion, this one is {self.depletion!r}")
+            raise TypeError(f"φ_λ(s, a) needs a Geometric depletion, this one is {self.depletion!r}")
         return bellman_target(mdp.backup(self.matrix), self.features[:, None], lam, self.discount)
 
     def q_values(self, mdp: MDP, weights: ArrayLike) -> Float[AnyArray, "states actions"]:
@@ -145,8 +145,8 @@ def _with_jax(kernel: Any, phi: Any, depletion: Any, discount: Any) -> LambdaFea
 
     def one(column: Any, kept: Any, worn: Any) -> tuple[Any, Any]:
         # 1 − weight is written as a sum, in which nothing cancels.
-        weight, loss = discount * ((1 - column) + kept * column), (1 - discount) + discount * worn * column
-        x, residual, _ = solve_jax(kernel, column[:, None], weight, loss)
+        weight, leak = discount * ((1 - column) + kept * column), (1 - discount) + discount * worn * column
+        x, residual, _ = solve_jax(kernel, column[:, None], weight, leak)
         return x[:, 0], residual
 
     matrix, residuals = jax.vmap(one, (1, 0, 0), (1, 0))(phi, kept, worn)

@@ -40,8 +40,7 @@ def growing_patches(
     checked: Any = sparse.csr_array(kernel if sparse.issparse(kernel) else np.asarray(kernel))
     usual = min(max(USUAL_PAIRS // checked.shape[0], 16), 2048)
     size = usual if grid is None else check_whole("grid", grid, least=4)
-    settings = discount, method, size
-    found = [_patch(checked, states, depletion.at_sites(i), *settings) for i, states in enumerate(patches)]
+    found = [_patch(checked, states, depletion.at_sites(i), discount, method, size) for i, states in enumerate(patches)]
     low, high = (np.stack([columns[side] for columns, _, _ in found], axis=1) for side in (0, 1))
     return low, high, max(residual for _, residual, _ in found), found[0][2]
 

@@ -321,19 +321,19 @@ class Krylov(Method):
         The residual that the iterations update drifts away from the true one, which makes restarts necessary. Returns
         the solution and the number of iterations.
         """
-        x, used, last = np.zeros_like(block), 0, np.inf
+        x, spent, last = np.zeros_like(block), 0, np.inf
         while True:
             error = system.residual(block, x)
             relative = relative_residuals(system, error, x, block)
             todo = relative > 4.0 * self.tolerance
-            if not todo.any() or used >= self.max_iterations or relative.max() > last / 2:
-                return x, used
+            if not todo.any() or spent >= self.max_iterations or relative.max() > last / 2:
+                return x, spent
             last = relative.max()
             goal = np.minimum(self.tolerance / relative[todo], 0.1)
             with np.errstate(all="ignore"):
-                correction, taken = sweep(error[:, todo], goal, self.max_iterations - used)
+                correction, taken = sweep(error[:, todo], goal, self.max_iterations - spent)
             x[:, todo] += column_scale * np.where(np.isfinite(correction), correction, 0.0)
-            used += taken
+            spent += taken
 
 
 def _is_symmetric(kernel: Any) -> bool:

@@ -26,7 +26,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from wane.checks import is_traced, require
+from wane.checks import ensure, is_traced
 from wane.depletion import Depletion, Diminishing, Geometric, Memory
 from wane.exact.dense_jax import solve_jax
 from wane.exact.graph import recurrent_classes
@@ -169,18 +169,18 @@ def first_visit_and_escape(
     discount: float,
     sites: Int[np.ndarray, " sites"],
     method: str | Method,
-    loss: float | None = None,
+    leak: float | None = None,
 ) -> Found:
     """Return F and 1 − R of the sites, the relative residual, and how they were found.
 
-    `loss` is 1 − discount. Pass it if you know it more precisely than the discount.
+    `leak` is 1 − discount. Pass it if you know it more precisely than the discount.
     """
     if discount == 1:
         return _undiscounted(kernel, sites, method)
     n, k = kernel.shape[0], len(sites)
     every = k == n and bool((sites == np.arange(n)).all())
     columns = None if every else _unit_columns(n, sites)
-    solution = solve(kernel, columns, discount=discount, method=method, loss=loss)
+    solution = solve(kernel, columns, discount=discount, method=method, leak=leak)
     d = solution.x[sites, np.arange(k)]
     return solution.x / d, 1 / d, solution.residual, solution.method
 
@@ -208,8 +208,8 @@ def _undiscounted(kernel: Any, sites: Int[np.ndarray, " sites"], method: str | M
         return first_visit, escape, 0.0, "recurrent classes"
     rows = kernel[transient]
     rhs = np.where(site_class >= 0, rows @ first_visit, transient[:, None] == sites)
-    leak = leaving(rows, component < 0)
-    solution = solve(rows[:, transient], rhs, discount=1.0, method=method, leak=leak)
+    exits = leaving(rows, component < 0)
+    solution = solve(rows[:, transient], rhs, discount=1.0, method=method, exits=exits)
     diagonal = np.ones(k)
     passing = np.flatnonzero(site_class < 0)
     diagonal[passing] = solution.x[np.searchsorted(transient, sites[passing]), passing]
@@ -222,13 +222,13 @@ def first_visit_and_escape_jax(
     kernel: Float[Array, "states states"],
     discount: Scalar,
     sites: Int[np.ndarray, " sites"],
-    loss: Scalar | None = None,
+    leak: Scalar | None = None,
 ) -> Found:
     """Return the same as `first_visit_and_escape` in JAX, differentiable in the kernel and the discount."""
     if not is_traced(discount) and float(discount) == 1:
         return _undiscounted_jax(kernel, sites)
     columns = jnp.asarray(_unit_columns(kernel.shape[0], sites), kernel.dtype)
-    x, residual, how = solve_jax(kernel, columns, discount, 1 - discount if loss is None else loss)
+    x, residual, how = solve_jax(kernel, columns, discount, 1 - discount if leak is None else leak)
     d = x[sites, np.arange(len(sites))]
     return x / d, 1 / d, residual, how
 
@@ -258,7 +258,7 @@ def equivalent_rewards(rewards: Numbers, depletion: Diminishing, self_occupancy:
     """
     xp = namespace(self_occupancy)
     d, checked = xp.asarray(self_occupancy), cast(Diminishing, check_depletion(depletion).checked())
-    d = require(
+    d = ensure(
         d,
         lambda d: jnp.isfinite(d) & (d >= 1 - 1e-5),
         "self_occupancy must be at least 1, because each state visits itself",

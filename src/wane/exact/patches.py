@@ -124,19 +124,19 @@ def _geometric_column(
     With discount 1 the system of all states may be singular. If also λ = 1, visits in a recurrent class pay for ever,
     and a ValueError is raised.
     """
-    scale, loss = (1 - phi) + lam * phi, (1 - discount) + discount * (1 - lam) * phi
+    scale, leak = (1 - phi) + lam * phi, (1 - discount) + discount * (1 - lam) * phi
     if discount < 1:
-        solution = solve(kernel, phi, discount=discount, scale=scale, method=method, loss=loss)
+        solution = solve(kernel, phi, discount=discount, scale=scale, method=method, leak=leak)
         return solution.x, solution.residual, solution.method
     if lam == 1 and np.any(recurrent_classes(kernel)[phi > 0] >= 0):
         _refuse_endless_visits(Geometric(lam))
     reach = can_reach(kernel, np.flatnonzero(phi > 0))
     states, column = np.flatnonzero(reach), np.zeros(len(phi))
     rows = kernel[states]
-    leak = leaving(rows, reach)
+    exits = leaving(rows, reach)
     inside = rows[:, states]
     solution = solve(
-        inside, phi[states], discount=1.0, scale=scale[states], method=method, leak=leak, loss=loss[states]
+        inside, phi[states], discount=1.0, scale=scale[states], method=method, exits=exits, leak=leak[states]
     )
     column[states] = solution.x
     return column, solution.residual, solution.method
@@ -178,8 +178,8 @@ def _first_visits(
     rows, waits = kernel[states], 1 - phi[states]
     later = discount * waits[:, None] * (rows @ first_visit)
     rhs = np.column_stack([visit_now[states] + later, waits * _escape(rows, never, reach, discount)])
-    leak, loss = leaving(rows, unknown), (1 - discount) + discount * phi[states]
-    solution = solve(rows[:, states], rhs, discount=discount, scale=waits, method=method, leak=leak, loss=loss)
+    exits, leak = leaving(rows, unknown), (1 - discount) + discount * phi[states]
+    solution = solve(rows[:, states], rhs, discount=discount, scale=waits, method=method, exits=exits, leak=leak)
     first_visit[states], never[states] = solution.x[:, :-1], solution.x[:, -1]
     return _Visits(first_visit, never, reach, solution.residual, solution.method)
 

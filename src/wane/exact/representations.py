@@ -9,7 +9,7 @@ How Φ is computed depends only on the depletion. `wane.exact.occupancy` has the
 counts, `wane.exact.replenish` has those of two schemes that grow back, and `wane.exact.renewal` treats any other
 memory. Each registers its function with `build`, and you can register yours.
 
-The state–action form is one backup of the state form. The memory of a site changes with the visit to s:
+With actions, Φ is one backup of Φ without. The memory of a site changes with the visit to s:
 
     Φ(s, a, s; m)  = worth(m) + γ E[ Φ(s₁, s; visit(m)) ],
     Φ(s, a, s'; m) = γ E[ Φ(s₁, s'; wait(m)) ]  for s' ≠ s,        s₁ ~ p(·|s, a).
@@ -28,7 +28,7 @@ from jaxtyping import Bool, Float, Int
 from scipy import sparse
 from scipy.sparse.linalg import LinearOperator
 
-from wane.checks import is_traced, require
+from wane.checks import ensure, is_traced
 from wane.depletion import Depletion, FirstVisits, Geometric, Memory
 from wane.exact.finite import finite_representation
 from wane.exact.methods import Method
@@ -145,7 +145,7 @@ class Representation(abc.ABC):
             )
         if not is_traced(array) and not np.all(np.isfinite(array)):
             raise ValueError(f"rewards must be finite numbers, got {array[~np.isfinite(array)][0]}")
-        return require(array, jnp.isfinite, "rewards must be finite numbers")
+        return ensure(array, jnp.isfinite, "rewards must be finite numbers")
 
 
 def _product(a: Any, b: Any) -> Any:
@@ -311,7 +311,7 @@ def evaluate(
         return _evaluate_until(checked, pay, depletion, discount, steps)
     if isinstance(checked, jax.Array) or is_traced(pay, discount, *jax.tree_util.tree_leaves(depletion)):
         depletion = check_parameters(depletion, n)
-        pay = require(pay, jnp.isfinite, "rewards must be finite numbers")
+        pay = ensure(pay, jnp.isfinite, "rewards must be finite numbers")
         return build(depletion, checked, discount, np.arange(n), method).values(pay)
     return _evaluate_in_parts(checked, np.asarray(pay), depletion, float(discount), method)
 

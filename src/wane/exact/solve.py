@@ -47,18 +47,18 @@ def solve(
     discount: float,
     scale: Float[np.ndarray, " states"] | None = None,
     method: str | Method = "auto",
-    leak: Float[np.ndarray, " states"] | None = None,
-    loss: float | Float[np.ndarray, " states"] | None = None,
+    exits: Float[np.ndarray, " states"] | None = None,
+    leak: float | Float[np.ndarray, " states"] | None = None,
 ) -> Solution:
     """Solve (I − discount · diag(scale) · kernel) x = rhs. `rhs` has one or two axes; None stands for the identity.
 
-    `leak` is 1 minus the sum of each row of the kernel, and `loss` is 1 − discount · scale. Pass them if you know them
+    `exits` is 1 minus the sum of each row of the kernel, and `leak` is 1 − discount · scale. Pass them if you know them
     more precisely than the other arguments give them. The `residual` of the solution is the largest value of
     ‖b − A x‖∞ / ((1 + γ)‖x‖∞ + ‖b‖∞) over the columns. If dense LU has solved more than 64 columns, it is an upper
     bound from random signs instead (`wane.exact.system.probed_residual`). Raises InaccurateSolve if the residual
     exceeds 1e-10, if A is singular, or if γ · scale is so near to 1 that the relative error of x may exceed 1e-7.
     """
-    system = System(kernel, discount, scale, leak, loss)
+    system = System(kernel, discount, scale, exits, leak)
     if system.largest_weight >= 1.0:
         _refuse_closed_classes(system)
     right = None if rhs is None else np.asarray(rhs, np.float64).reshape(system.size, -1)

@@ -2,8 +2,8 @@
 
 Near γ = 1 the matrix is nearly singular, and a small residual says little about the error of X. Two things then matter.
 The excess of a row, 1 − Σⱼ γ · scale(i) · P(i, j), must be known to full accuracy. The rounded matrix does not contain
-it, so callers pass what they know (`leak`, `loss`). And rounding is amplified by ‖A⁻¹‖, which for these matrices is the
-largest entry of A⁻¹ 1: the discounted number of steps before the chain is lost.
+it, so callers pass what they know (`exits`, `leak`). And rounding is amplified by ‖A⁻¹‖, which for these matrices is
+the largest entry of A⁻¹ 1: the discounted number of steps before the chain is lost.
 """
 
 import math
@@ -71,7 +71,7 @@ def leaving(rows: Any, kept: Bool[np.ndarray, " states"]) -> Float[np.ndarray, "
 class System:
     """A = I − diag(weight) · P, where weight is γ · scale. A itself is formed only if a method asks for it.
 
-    `leak` is 1 minus the sum of each row of P, and `loss` is 1 − weight. They are computed if they are not given.
+    `exits` is 1 minus the sum of each row of P, and `leak` is 1 − weight. They are computed if they are not given.
     """
 
     def __init__(
@@ -79,15 +79,15 @@ class System:
         kernel: Kernel,
         discount: float,
         scale: Float[np.ndarray, " states"] | None,
-        leak: Float[np.ndarray, " states"] | None = None,
-        loss: float | Float[np.ndarray, " states"] | None = None,
+        exits: Float[np.ndarray, " states"] | None = None,
+        leak: float | Float[np.ndarray, " states"] | None = None,
     ) -> None:
         self.kernel: Any = kernel
         self.size: int = self.kernel.shape[0]
-        self._leak = leak
-        if loss is None:
-            loss = 1.0 - discount if scale is None else (1.0 - discount) + discount * (1.0 - np.asarray(scale))
-        self.loss = loss
+        self._exits = exits
+        if leak is None:
+            leak = 1.0 - discount if scale is None else (1.0 - discount) + discount * (1.0 - np.asarray(scale))
+        self.leak = leak
         self.weight: Any = discount if scale is None else discount * np.asarray(scale, np.float64)[:, None]
         self.largest_weight = discount if scale is None else float(np.max(self.weight))
         # This is ‖I‖ + ‖diag(weight) · P‖ and not ‖A‖: near γ = 1 the two terms cancel in A, but x − γPx is still
@@ -110,11 +110,11 @@ class System:
     @cached_property
     def excess(self) -> Float[np.ndarray, " states"]:
         """1 − Σⱼ weight(i) P(i, j) of each row. Its terms are added, so it has full accuracy even if it is small."""
-        leak = self._leak
-        if leak is None:
+        exits = self._exits
+        if exits is None:
             missing = 1.0 - np.ravel(product(self.kernel, np.ones((self.size, 1))))
-            leak = np.where(np.abs(missing) <= _ROUNDED, 0.0, missing)
-        return self.loss + np.ravel(self.weight) * leak
+            exits = np.where(np.abs(missing) <= _ROUNDED, 0.0, missing)
+        return self.leak + np.ravel(self.weight) * exits
 
     @cached_property
     def graph(self) -> GraphShape:

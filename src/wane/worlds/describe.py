@@ -207,8 +207,9 @@ def depletion_from_description(description: Any, trust: Sequence[str] = ()) -> D
         kinds = ", ".join(KINDS)
         raise ValueError(f'a depletion is a dictionary with its "kind" ({kinds}), got {shown(description)}')
     kind = _kind_called(description["kind"], trust)
-    values = {name: value for name, value in description.items() if name != "kind"}
     fields = {field.name: field for field in dataclasses.fields(kind)}
+    renamed = {"form": "equation"} if "equation" in fields else {}  # Files of 0.2.0 have the old name.
+    values = {renamed.get(name, name): value for name, value in description.items() if name != "kind"}
     _check_keys(values, f"a {kind.__name__}", dataclasses.fields(kind))
     parameters = {}
     for name, value in values.items():

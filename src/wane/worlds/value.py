@@ -130,8 +130,8 @@ def _patches(
         )
     found = patch_representation(kernel, world.patches, depletion, discount=gamma)
     if found.truncation > ACCEPTED_ERROR:
-        told = f"what {depletion!r} pays at sites of several states is known to {found.truncation:.1e} only"
-        raise InaccurateSolve(f"{told}: give a horizon, or call wane.patch_representation with a larger grid")
+        accuracy = f"what {depletion!r} pays at sites of several states is known to {found.truncation:.1e} only"
+        raise InaccurateSolve(f"{accuracy}: give a horizon, or call wane.patch_representation with a larger grid")
     return found.matrix
 
 
