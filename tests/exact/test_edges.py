@@ -16,7 +16,7 @@ import wane
 from wane.exact import bounds, renewal_representation
 from wane.exact.bellman import bellman_target
 from wane.exact.solve import solve
-from wane.mdp import check_kernel
+from wane.kernels import check_kernel
 
 CHAINS = {
     "loop": np.ones((1, 1)),

@@ -2,6 +2,7 @@ import subprocess
 import sys
 from dataclasses import FrozenInstanceError
 from pathlib import Path
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -14,7 +15,9 @@ from scipy.sparse.linalg import LinearOperator
 
 import wane
 from chains import CHAINS, discounts, kernels, monte_carlo
+from wane.exact import eigenfunctions
 from wane.exact.occupancy import Occupancy
+from wane.kernels import Rows
 
 KERNEL = CHAINS["mixing"]
 DEPLETIONS = [
@@ -362,5 +365,44 @@ def test_what_an_operator_cannot_do(arguments, message):
     given = dict(kernel=OPERATOR, depletion=wane.Geometric(0.5), discount=0.9) | arguments
     with pytest.raises((TypeError, ValueError), match=message):
         wane.representation(**given)
-    with pytest.raises(TypeError, match="only multiplies vectors"):
-        wane.patch_representation(OPERATOR, [[0]], wane.Geometric(0.5), discount=0.9)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        lambda kernel: wane.iterate(kernel, 0.5, discount=0.8, sites=[3, 0]).matrix,
+        lambda kernel: wane.lambda_features(kernel, np.linspace(0, 1, 60).reshape(30, 2), 0.5, discount=0.9).matrix,
+        lambda kernel: wane.patch_representation(kernel, [[0, 4], [7]], wane.Geometric(0.5), discount=0.9).matrix,
+    ],
+    ids=["iterate", "features", "patches"],
+)
+def test_what_needs_only_products(answer):
+    np.testing.assert_allclose(answer(OPERATOR), answer(WALK), rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("call", "what"),
+    [
+        (lambda: wane.patch_representation(OPERATOR, [[0]], wane.Geometric(0.5), discount=1.0), "discount 1"),
+        (lambda: wane.patch_representation(OPERATOR, [[0]], wane.Hyperbolic(1.0), discount=0.9), "under Hyperbolic"),
+        (lambda: wane.patch_representation(OPERATOR, [[0]], wane.TimeElapsed(0.5), discount=0.9), "under TimeElapsed"),
+        (lambda: wane.lambda_features(OPERATOR, jnp.eye(30), 0.5, discount=0.9), "a λF in JAX"),
+        (lambda: eigenfunctions(OPERATOR, 2), "this function"),
+    ],
+)
+def test_what_needs_a_matrix_says_so(call, what):
+    with pytest.raises(TypeError, match=f"{what} looks at single rows.*only multiplies vectors"):
+        call()
+
+
+class _Endless:
+    def rows(self, states):
+        return states[:, None] + 1, np.ones((len(states), 1))
+
+
+@pytest.mark.usefixtures("unchecked_types")
+def test_a_kernel_that_only_shows_rows_is_refused_where_vectors_are_multiplied():
+    kernel: Any = _Endless()
+    assert isinstance(kernel, Rows)
+    with pytest.raises(TypeError, match="_Endless, which shows the rows of some states"):
+        wane.successor_representation(kernel, discount=0.9)

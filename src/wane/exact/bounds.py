@@ -38,8 +38,9 @@ from wane.checks import check_range, is_traced
 from wane.depletion import Diminishing, Geometric
 from wane.exact.patches import patch_representation
 from wane.exact.system import check_cancellation
+from wane.kernels import KernelLike
 from wane.mdp import check_discount
-from wane.types import ArrayLike, Integer, KernelLike, Numbers, Real, Scalar
+from wane.types import ArrayLike, Integer, Numbers, Real, Scalar
 
 Bound = TypeVar("Bound", bound=Callable[..., Any])
 

@@ -43,9 +43,10 @@ from wane.exact.methods import Method
 from wane.exact.patches import solve_column
 from wane.exact.representations import check_parameters
 from wane.exact.system import InaccurateSolve
-from wane.mdp import MDP, check_discount, check_kernel
+from wane.kernels import KernelLike, check_kernel, check_operator, require_matrix
+from wane.mdp import MDP, check_discount
 from wane.sums import namespace
-from wane.types import AnyArray, ArrayLike, KernelLike, Scalar
+from wane.types import AnyArray, ArrayLike, Scalar
 
 
 class LambdaFeatures(NamedTuple):
@@ -106,10 +107,11 @@ def lambda_features(
 ) -> LambdaFeatures:
     """Return the exact λF of any kernel and any base features (states, features) in [0, 1].
 
-    `lam` is λ, one number or one for each feature, or any depletion that counts visits. JAX arrays give JAX arrays, and
+    `lam` is λ, one number or one for each feature, or any depletion that counts visits. A λ and a discount below 1 need
+    only products with the kernel, so it may be a SciPy `LinearOperator`. JAX arrays give JAX arrays, and
     `jit`, `vmap` and `grad` work for a λ and a discount below 1.
     """
-    checked, discount = check_kernel(kernel), check_discount(discount)
+    checked, discount = check_operator(kernel), check_discount(discount)
     phi = check_features(features, checked.shape[0])
     depletion: Any = lam if isinstance(lam, Diminishing) else _geometric(lam)
     depletion = check_parameters(depletion, phi.shape[1])
@@ -138,6 +140,7 @@ def _with_jax(kernel: Any, phi: Any, depletion: Any, discount: Any) -> LambdaFea
     lam = depletion.common_ratio
     if lam is None:
         raise TypeError(f"JAX arrays need a λ, not {depletion!r}: give NumPy arrays for other curves over visit counts")
+    kernel = require_matrix(kernel, "a λF in JAX")
     kernel = jnp.asarray(kernel.toarray() if sparse.issparse(kernel) else kernel)
     phi = jnp.asarray(phi, kernel.dtype)
     # A known λ has 64 bits here, so that 1 − λ keeps its digits in 32 bits too.

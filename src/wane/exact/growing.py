@@ -21,15 +21,16 @@ from wane.exact.levels import Levels, enclosing_levels
 from wane.exact.methods import Method
 from wane.exact.representations import check_whole
 from wane.exact.solve import solve
+from wane.kernels import Matrix
 from wane.limits import require_memory
-from wane.types import Integer, Kernel
+from wane.types import Integer
 
 USUAL_PAIRS = 200_000
 """Pairs of state and level that are made if `grid` is not given: solving for them takes about a second."""
 
 
 def growing_patches(
-    kernel: Kernel,
+    kernel: Matrix,
     patches: Sequence[Int[np.ndarray, " _patch"]],
     depletion: Depletion,
     discount: float,

@@ -41,9 +41,10 @@ from wane.exact.representations import (
 )
 from wane.exact.solve import solve
 from wane.exact.system import ACCEPTED_ERROR, ACCEPTED_ERROR_32, InaccurateSolve, leaving, product
-from wane.mdp import MDP, check_discount, check_kernel, check_sites, require_rows
+from wane.kernels import Matrix, Operator, check_kernel, require_matrix
+from wane.mdp import MDP, check_discount, check_sites
 from wane.sums import namespace
-from wane.types import AnyArray, ArrayLike, Kernel, Numbers, Scalar
+from wane.types import AnyArray, ArrayLike, Numbers, Scalar
 
 _SITES_AT_ONCE = 4096
 Found = tuple[Float[AnyArray, "states sites"], Float[AnyArray, " sites"], Scalar, str]
@@ -144,7 +145,7 @@ def _totals(depletion: Diminishing, x: Any, visits: Any, escape: Any) -> Any:
 
 
 def _occupancy(
-    depletion: Diminishing, kernel: Kernel | None, discount: Scalar, sites: Int[np.ndarray, " sites"], found: Found
+    depletion: Diminishing, kernel: Operator | None, discount: Scalar, sites: Int[np.ndarray, " sites"], found: Found
 ) -> Occupancy:
     """Return an `Occupancy` whose values are known to be finite."""
     first_visit, escape, residual, how = found
@@ -155,7 +156,7 @@ def _occupancy(
 
 @build.register
 def _(
-    depletion: Diminishing, kernel: Kernel, discount: Scalar, sites: Int[np.ndarray, " sites"], method: str | Method
+    depletion: Diminishing, kernel: Operator, discount: Scalar, sites: Int[np.ndarray, " sites"], method: str | Method
 ) -> Occupancy:
     if isinstance(kernel, jax.Array) or is_traced(discount):
         found = first_visit_and_escape_jax(jnp.asarray(kernel), discount, sites)
@@ -165,7 +166,7 @@ def _(
 
 
 def first_visit_and_escape(
-    kernel: Kernel,
+    kernel: Operator,
     discount: float,
     sites: Int[np.ndarray, " sites"],
     method: str | Method,
@@ -176,7 +177,7 @@ def first_visit_and_escape(
     `leak` is 1 − discount. Pass it if you know it more precisely than the discount.
     """
     if discount == 1:
-        return _undiscounted(kernel, sites, method)
+        return _undiscounted(require_matrix(kernel, "discount 1"), sites, method)
     n, k = kernel.shape[0], len(sites)
     every = k == n and bool((sites == np.arange(n)).all())
     columns = None if every else _unit_columns(n, sites)
@@ -191,13 +192,12 @@ def _unit_columns(n: int, sites: Int[np.ndarray, " sites"]) -> Float[np.ndarray,
     return columns
 
 
-def _undiscounted(kernel: Any, sites: Int[np.ndarray, " sites"], method: str | Method) -> Found:
+def _undiscounted(kernel: Matrix, sites: Int[np.ndarray, " sites"], method: str | Method) -> Found:
     """Return F as hitting and 1 − R as escape probabilities, by one solve on the transient states.
 
     A site s' of a recurrent class is reached if and only if the chain is absorbed in that class, so the right-hand side
     is the probability of entering the class. For a transient site the system gives M, and F = M / d as with a discount.
     """
-    require_rows(kernel, "discount 1")
     k = len(sites)
     component = recurrent_classes(kernel)
     transient = np.flatnonzero(component < 0)

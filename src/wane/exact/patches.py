@@ -26,10 +26,11 @@ from wane.exact.methods import Method
 from wane.exact.representations import check_parameters, check_sum_over_sites
 from wane.exact.solve import solve
 from wane.exact.system import leaving
+from wane.kernels import KernelLike, Matrix, Operator, check_operator, require_matrix
 from wane.limits import require_memory
-from wane.mdp import check_discount, check_kernel, check_sites
+from wane.mdp import check_discount, check_sites
 from wane.sums import SERIES_BLOCK, SERIES_TOLERANCE, check_bound
-from wane.types import ArrayLike, Integer, KernelLike, Scalar
+from wane.types import ArrayLike, Integer, Scalar
 
 LONGEST_SUM = 200_000
 
@@ -69,14 +70,15 @@ def patch_representation(
 ) -> PatchRepresentation:
     """Return the representation of patches, each a list of states or a mask.
 
-    It is exact for every curve over visit counts. For a depletion that grows back, `grid` is the number of memories of
+    It is exact for every curve over visit counts. `Geometric` and a discount below 1 need only products with the
+    kernel, so it may be a SciPy `LinearOperator`. For a depletion that grows back, `grid` is the number of memories of
     a patch, and the answer's `truncation` is a bound on its error. It is solved with NumPy in 64 bits, also for a JAX
     kernel. Raises a TypeError if JAX traces an argument.
     """
     if is_traced(kernel, discount, *jax.tree_util.tree_leaves(depletion)):
         raise TypeError("patches are solved outside of JAX: call this without jit, grad or vmap")
     given: Any = np.asarray(kernel) if isinstance(kernel, jax.Array) else kernel
-    checked, gamma = check_kernel(given), float(check_discount(discount))
+    checked, gamma = check_operator(given), float(check_discount(discount))
     if len(patches) == 0:
         raise ValueError("patches is empty: name at least one set of states")
     check_parameters(depletion, len(patches))
@@ -88,7 +90,8 @@ def patch_representation(
         found = [solve_column(checked, phi, depletion.at_sites(i), gamma, method) for i, phi in enumerate(indicators)]
         matrix = np.stack([column for column, _, _ in found], axis=1)
         return PatchRepresentation(matrix, max(residual for _, residual, _ in found), found[0][2])
-    low, high, residual, how = growing_patches(checked, sets, depletion, gamma, method, grid)
+    matrix = require_matrix(checked, f"a patch under {type(depletion).__name__}")
+    low, high, residual, how = growing_patches(matrix, sets, depletion, gamma, method, grid)
     return PatchRepresentation((low + high) / 2, residual, how, float(np.max(np.abs(high - low))) / 2)
 
 
@@ -97,7 +100,7 @@ Column = tuple[Float[np.ndarray, " states"], float, str]
 
 
 def solve_column(
-    kernel: Any, phi: Float[np.ndarray, " states"], depletion: Any, discount: float, method: str | Method
+    kernel: Operator, phi: Float[np.ndarray, " states"], depletion: Any, discount: float, method: str | Method
 ) -> Column:
     """Return the expected discounted sum of rewards if a step in s counts as a visit with probability φ(s).
 
@@ -110,14 +113,15 @@ def solve_column(
         return _geometric_column(kernel, phi, float(depletion.common_ratio), discount, method)
     cure = "use Geometric, which needs one column, or fewer states that count"
     require_memory("a patch", (len(phi), "states"), (len(support), "states that count"), copies=5, cure=cure)
-    visits = _first_visits(kernel, phi, support, discount, method)
-    next_visit = discount * (kernel[support] @ visits.first)
-    escape = _escape(kernel[support], visits.never, visits.reach, discount)
+    matrix = require_matrix(kernel, f"a sum over visits under {type(depletion).__name__}")
+    visits = _first_visits(matrix, phi, support, discount, method)
+    next_visit = discount * (matrix[support] @ visits.first)
+    escape = _escape(matrix[support], visits.never, visits.reach, discount)
     return visits.first @ _sum_over_visits(next_visit, escape, depletion), visits.residual, visits.method
 
 
 def _geometric_column(
-    kernel: Any, phi: Float[np.ndarray, " states"], lam: float, discount: float, method: str | Method
+    kernel: Operator, phi: Float[np.ndarray, " states"], lam: float, discount: float, method: str | Method
 ) -> Column:
     """Return (I − γDP)⁻¹ φ with D = 1 − (1 − λ) φ on the states that can reach a visit, and zero elsewhere.
 
@@ -128,11 +132,12 @@ def _geometric_column(
     if discount < 1:
         solution = solve(kernel, phi, discount=discount, scale=scale, method=method, leak=leak)
         return solution.x, solution.residual, solution.method
-    if lam == 1 and np.any(recurrent_classes(kernel)[phi > 0] >= 0):
+    matrix = require_matrix(kernel, "discount 1")
+    if lam == 1 and np.any(recurrent_classes(matrix)[phi > 0] >= 0):
         _refuse_endless_visits(Geometric(lam))
-    reach = can_reach(kernel, np.flatnonzero(phi > 0))
+    reach = can_reach(matrix, np.flatnonzero(phi > 0))
     states, column = np.flatnonzero(reach), np.zeros(len(phi))
-    rows = kernel[states]
+    rows = matrix[states]
     exits = leaving(rows, reach)
     inside = rows[:, states]
     solution = solve(
@@ -156,7 +161,7 @@ class _Visits(NamedTuple):
 
 
 def _first_visits(
-    kernel: Any,
+    kernel: Matrix,
     phi: Float[np.ndarray, " states"],
     support: Int[np.ndarray, " support"],
     discount: float,

@@ -31,10 +31,10 @@ from wane.exact.occupancy import first_visit_and_escape
 from wane.exact.representations import Representation, build
 from wane.exact.solve import solve
 from wane.exact.system import InaccurateSolve, check_cancellation, leaving
+from wane.kernels import Operator, require_matrix
 from wane.limits import require_memory
-from wane.mdp import require_rows
 from wane.regrowth import EligibilityTrace, TotalTime
-from wane.types import AnyArray, Kernel, Scalar
+from wane.types import AnyArray, Scalar
 
 
 @jax.tree_util.register_dataclass
@@ -65,12 +65,12 @@ class Trace(Representation):
 @build.register
 def _(
     depletion: EligibilityTrace,
-    kernel: Kernel,
+    given: Operator,
     discount: Scalar,
     sites: Int[np.ndarray, " sites"],
     method: str | Method,
 ) -> Trace:
-    require_rows(kernel, f"a representation under {type(depletion).__name__}")
+    kernel = require_matrix(given, f"a representation under {type(depletion).__name__}")
     if np.ndim(depletion.regrow) and (isinstance(kernel, jax.Array) or is_traced(depletion.regrow)):
         _require_system_for_each_site(kernel.shape[0], len(sites))
     visits = build(Geometric(1.0), kernel, discount, sites, method)
@@ -163,9 +163,9 @@ class _Factors(NamedTuple):
 
 @build.register
 def _(
-    depletion: TotalTime, kernel: Kernel, discount: Scalar, sites: Int[np.ndarray, " sites"], method: str | Method
+    depletion: TotalTime, given: Operator, discount: Scalar, sites: Int[np.ndarray, " sites"], method: str | Method
 ) -> Total:
-    require_rows(kernel, f"a representation under {type(depletion).__name__}")
+    kernel = require_matrix(given, f"a representation under {type(depletion).__name__}")
     factors = _Factors.of(depletion, discount)
     if isinstance(kernel, jax.Array) or is_traced(*factors):
         known_to_shrink = not is_traced(factors.leak_elsewhere) and bool(np.all(factors.leak_elsewhere >= 0))

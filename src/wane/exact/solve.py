@@ -23,8 +23,7 @@ from scipy.sparse.linalg import LinearOperator
 
 from wane.exact.methods import BandedLU, DenseLU, Elimination, Krylov, Method, Solution, SparseLU
 from wane.exact.system import ACCEPTED_ERROR, InaccurateSolve, System
-from wane.mdp import require_rows
-from wane.types import Kernel
+from wane.kernels import Operator, require_matrix
 
 __all__ = ["BandedLU", "DenseLU", "Elimination", "InaccurateSolve", "Krylov", "Method", "Solution", "SparseLU", "solve"]
 
@@ -41,7 +40,7 @@ _NAMED: dict[str, Method] = {
 
 
 def solve(
-    kernel: Kernel,
+    kernel: Operator,
     rhs: Float[np.ndarray, " states *columns"] | None,
     *,
     discount: float,
@@ -107,8 +106,7 @@ def _refuse_closed_classes(system: System) -> None:
     """Raise InaccurateSolve if some states never lose weight: then A is singular, though LU's residual looks fine."""
     if system.excess.min() < 0.0:
         return
-    require_rows(system.kernel, "a system with discount 1")
-    edges = sp.coo_array(system.kernel)
+    edges = sp.coo_array(require_matrix(system.kernel, "a system with discount 1"))
     count, label = csgraph.connected_components(sp.csr_array(edges), connection="strong")
     leaks = np.zeros(count, bool)
     leaks[label[system.excess > 0.0]] = True
@@ -142,7 +140,7 @@ def _matrix_free(system: System, method: str | Method) -> Krylov:
     if method in ("auto", "krylov"):
         return Krylov(max_iterations=20 * int(Krylov.expected_iterations(system)) + 1000)
     if not isinstance(method, Krylov):
-        require_rows(system.kernel, f"the method {method!r}")
+        require_matrix(system.kernel, f"the method {method!r}")
     return cast(Krylov, method)
 
 

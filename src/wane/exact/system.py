@@ -17,7 +17,7 @@ from scipy.linalg import blas as _blas
 
 from wane.exact.graph import GraphShape, graph_shape
 from wane.exact.krylov import largest
-from wane.types import Kernel
+from wane.kernels import Operator
 
 blas: Any = _blas  # SciPy makes its routines at import, so type checkers do not see them.
 
@@ -76,7 +76,7 @@ class System:
 
     def __init__(
         self,
-        kernel: Kernel,
+        kernel: Operator,
         discount: float,
         scale: Float[np.ndarray, " states"] | None,
         exits: Float[np.ndarray, " states"] | None = None,
