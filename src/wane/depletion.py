@@ -415,6 +415,10 @@ class Listed(Diminishing):
             check_range(f"Listed(values)[{n}]", value, -np.inf, np.inf, "every entry is a finite number")
         check_range("Listed(tail=…)", self.tail, -np.inf, np.inf, "tail is what each later visit pays")
 
+    def __repr__(self) -> str:
+        values = tuple(each.item() if isinstance(each, np.generic) else each for each in self.values)
+        return f"Listed(values={shown(values)}, tail={self.tail!r})"
+
     @property
     def bound(self) -> float:
         return float(np.max(np.abs(np.asarray((*self.values, self.tail), float))))

@@ -159,11 +159,13 @@ def reachable(graph: Any, sources: Int[np.ndarray, " sources"]) -> Bool[np.ndarr
 
 
 def check_square(shape: tuple[int, ...]) -> None:
+    """Raise a ValueError unless the shape is that of a square matrix with a state."""
     if len(shape) != 2 or shape[0] != shape[1] or shape[0] == 0:
         raise ValueError(f"a kernel is a square matrix (states, states) with at least one state, got shape {shape}")
 
 
 def tolerance_of(dtype: Any) -> float:
+    """Return how far the sum of a row of such numbers may be from one."""
     return 1e-5 if dtype.kind == "f" and dtype.itemsize < 8 else ROW_TOLERANCE
 
 

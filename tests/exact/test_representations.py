@@ -17,6 +17,7 @@ import wane
 from chains import CHAINS, discounts, kernels, monte_carlo
 from wane.exact import eigenfunctions
 from wane.exact.occupancy import Occupancy
+from wane.exact.solve import solve
 from wane.kernels import Rows
 
 KERNEL = CHAINS["mixing"]
@@ -406,3 +407,28 @@ def test_a_kernel_that_only_shows_rows_is_refused_where_vectors_are_multiplied()
     assert isinstance(kernel, Rows)
     with pytest.raises(TypeError, match="_Endless, which shows the rows of some states"):
         wane.successor_representation(kernel, discount=0.9)
+
+
+def _answers():
+    mdp, features = wane.MDP(np.stack([WALK, WALK], axis=1)), np.linspace(0, 1, 60).reshape(30, 2)
+    yield mdp
+    yield wane.optimum(mdp, np.ones(2), wane.Geometric(0.5), discount=0.9, sites=[0, 1], horizon=20)
+    yield wane.optimum(mdp, np.ones(1), wane.TotalTime(0.5, 0.9, "representation"), discount=0.9, sites=[0]).levels[0]
+    for depletion in (wane.Geometric(np.full(30, 0.5)), wane.Listed(np.linspace(1, 0, 100)), wane.TimeElapsed(0.5)):
+        yield depletion
+        yield wane.representation(WALK, depletion, discount=0.8)
+    yield wane.patch_representation(WALK, [[0, 1]], wane.Geometric(0.5), discount=0.9)
+    yield wane.lambda_features(WALK, features, 0.5, discount=0.9)
+    yield eigenfunctions(WALK, 3)
+    yield wane.iterate(WALK, 0.5, discount=0.9)
+    yield solve(WALK, None, discount=0.9)
+
+
+def test_every_answer_fits_a_screen():
+    for answer in _answers():
+        text = repr(answer)
+        assert type(answer).__name__ in text
+        assert len(text) <= 400, text
+        assert text.count("\n") < 5, text
+    assert repr(wane.iterate(WALK, 0.5, discount=0.9)).startswith("Iteration(matrix=float64[30, 30], errors=float64[")
+    assert repr(wane.Listed([1.0, 0.5])) == "Listed(values=(1.0, 0.5), tail=0.0)"

@@ -23,6 +23,7 @@ from wane.kernels import KernelLike, Operator, check_operator
 from wane.limits import require_memory
 from wane.mdp import MDP, check_discount, check_policy, check_sites, probabilities
 from wane.sums import namespace
+from wane.texts import brief
 from wane.types import AnyArray, ArrayLike, Integer, Numbers, Scalar
 
 
@@ -76,6 +77,8 @@ class Iteration(NamedTuple):
     """max |Φᵏ⁺¹ − Φᵏ|, the Bellman error, for k = 0, 1, …"""
     bound: float
     """a bound on the distance of the last Φ from the λR"""
+
+    __repr__ = brief
 
 
 def iterate(

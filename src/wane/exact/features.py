@@ -46,6 +46,7 @@ from wane.exact.system import InaccurateSolve
 from wane.kernels import KernelLike, check_kernel, check_operator, require_matrix
 from wane.mdp import MDP, check_discount
 from wane.sums import namespace
+from wane.texts import brief
 from wane.types import AnyArray, ArrayLike, Scalar
 
 
@@ -62,6 +63,8 @@ class LambdaFeatures(NamedTuple):
     """the largest relative residual of the linear systems behind it"""
     method: str
     """how these were solved"""
+
+    __repr__ = brief
 
     def values(self, weights: ArrayLike) -> Float[AnyArray, " states"]:
         """Return φ_λ(s) · w."""
@@ -170,6 +173,8 @@ class Eigenfunctions(NamedTuple):
     """½ E (f(s) − f(s'))² of each function, in increasing order"""
     weights: Float[np.ndarray, " states"]
     """how often each state occurs"""
+
+    __repr__ = brief
 
     def unit_range(self) -> Float[np.ndarray, "states count"]:
         """Return the functions shifted and scaled to [0, 1], as the λF needs them; a constant one becomes 1."""

@@ -41,6 +41,7 @@ from wane.exact.system import (
     relative_residuals,
 )
 from wane.limits import memory_limit, require_memory
+from wane.texts import brief
 
 LinearOperator: Any = _LinearOperator  # SciPy chooses among its classes when one is made.
 lapack: Any = _lapack  # SciPy makes its routines at import, so type checkers do not see them.
@@ -57,13 +58,15 @@ _NARROW = 32  # Diagonals. Measurements showed a gain for a tridiagonal band; th
 _PROBE_ABOVE = 64  # From this many columns on, the residual of dense LU is probed instead of computed.
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Solution:
     """`x`, the relative residual of its worst column (see `wane.exact.solve.solve`), and how it was found."""
 
     x: Float[np.ndarray, " states *columns"]
     residual: float
     method: str
+
+    __repr__ = brief
 
 
 class Method(abc.ABC):

@@ -30,6 +30,7 @@ from wane.kernels import KernelLike, Matrix, Operator, check_operator, require_m
 from wane.limits import require_memory
 from wane.mdp import check_discount, check_sites
 from wane.sums import SERIES_BLOCK, SERIES_TOLERANCE, check_bound
+from wane.texts import brief
 from wane.types import ArrayLike, Integer, Scalar
 
 LONGEST_SUM = 200_000
@@ -45,6 +46,8 @@ class PatchRepresentation(NamedTuple):
     """how these were solved"""
     truncation: float = 0.0
     """a bound on the error from a grid of memories, per unit of r̄; zero for depletions that count visits"""
+
+    __repr__ = brief
 
     def values(self, rewards: ArrayLike) -> Float[np.ndarray, " states"]:
         """Return V(s) for the first-visit reward r̄ of every patch."""

@@ -56,6 +56,11 @@ class Optimum(NamedTuple):
     sites: Sites
     horizon: int | None
 
+    def __repr__(self) -> str:
+        least, most = f"{self.values.min():.6g}", f"{self.values.max():.6g}"
+        sizes = f"{len(self.values)} states, {len(self.sites)} sites, {self.policy.shape[-1]} combinations of levels"
+        return f"Optimum({sizes}, horizon={self.horizon}, values from {least} to {most}, error={self.error:.1e})"
+
     @property
     def caps(self) -> tuple[int, ...]:
         """The number of the last level of each site: for visit counts, larger counts are treated as this one."""
