@@ -15,7 +15,7 @@ from jaxtyping import Array, Float
 
 from wane.checks import is_traced
 from wane.exact.elimination import eliminate
-from wane.exact.system import ACCEPTED_ERROR, ACCEPTED_ERROR_32, NEAR_ONE, InaccurateSolve
+from wane.exact.system import ACCEPTED_ERROR, ACCEPTED_ERROR_32, NEAR_ONE, USE_64_BITS, InaccurateSolve
 from wane.types import Numbers
 
 _UNKNOWN = 512  # Up to this many states are eliminated if the discount is traced, as it may be close to 1.
@@ -46,10 +46,30 @@ def solve_jax(
     if not is_traced(good) and not bool(good):
         raise InaccurateSolve(
             f"the system in {moves.dtype} has a relative residual of {float(residual):.1e} and an error of up to "
-            f"{float(error):.1e}: use a smaller discount, pass the kernel as a NumPy array, or switch on 64 bits with "
-            'jax.config.update("jax_enable_x64", True)'
+            f"{float(error):.1e}: use a smaller discount, pass the kernel as a NumPy array, or {USE_64_BITS}"
         )
     return jnp.where(good, x, jnp.nan), residual, how
+
+
+def solve_each_jax(
+    kernel: Float[Array, "states states"], columns: Columns, weights: Array, leaks: Array, what: str
+) -> tuple[Columns, Float[Array, " columns"]]:
+    """Return X and the relative residuals if each column has a weight (or weights: states first) of its own.
+
+    Raises InaccurateSolve if `what` is solved for cannot be found accurately; while JAX traces, it is NaN instead.
+    """
+
+    def one(column: Any, weight: Any, leak: Any) -> tuple[Any, Any]:
+        x, residual, _ = solve_jax(kernel, column[:, None], weight, leak)
+        return x[:, 0], residual
+
+    x, residuals = jax.vmap(one, (1, -1, -1), (1, 0))(columns, weights, leaks)
+    if not is_traced(x) and bool(jnp.isnan(x).any()):
+        raise InaccurateSolve(
+            f"{what} cannot be solved accurately in {x.dtype}: use a smaller discount, pass the kernel as a NumPy "
+            f"array, or {USE_64_BITS}"
+        )
+    return x, residuals
 
 
 def _exits(kernel: Float[Array, "states states"]) -> Float[Array, " states"]:

@@ -37,12 +37,11 @@ from scipy import linalg, sparse
 from wane.checks import check_range, is_traced
 from wane.depletion import Diminishing, Geometric
 from wane.exact.bellman import bellman_target
-from wane.exact.dense_jax import solve_jax
+from wane.exact.dense_jax import solve_each_jax
 from wane.exact.graph import recurrent_classes
 from wane.exact.methods import Method
 from wane.exact.patches import solve_column
 from wane.exact.representations import check_parameters
-from wane.exact.system import InaccurateSolve
 from wane.kernels import KernelLike, check_kernel, check_operator, require_matrix
 from wane.mdp import MDP, check_discount
 from wane.sums import namespace
@@ -146,21 +145,9 @@ def _with_jax(kernel: Any, phi: Any, depletion: Any, discount: Any) -> LambdaFea
     kernel = require_matrix(kernel, "a λF in JAX")
     kernel = jnp.asarray(kernel.toarray() if sparse.issparse(kernel) else kernel)
     phi = jnp.asarray(phi, kernel.dtype)
-    # A known λ has 64 bits here, so that 1 − λ keeps its digits in 32 bits too.
-    kept, worn = (jnp.broadcast_to(jnp.asarray(each), np.shape(phi)[1]) for each in (lam, 1 - lam))
-
-    def one(column: Any, kept: Any, worn: Any) -> tuple[Any, Any]:
-        # 1 − weight is written as a sum, in which nothing cancels.
-        weight, leak = discount * ((1 - column) + kept * column), (1 - discount) + discount * worn * column
-        x, residual, _ = solve_jax(kernel, column[:, None], weight, leak)
-        return x[:, 0], residual
-
-    matrix, residuals = jax.vmap(one, (1, 0, 0), (1, 0))(phi, kept, worn)
-    if not is_traced(matrix) and bool(jnp.isnan(matrix).any()):
-        raise InaccurateSolve(
-            f"the λF cannot be solved accurately in {matrix.dtype}: use a smaller discount, pass NumPy arrays, or "
-            'switch on 64 bits with jax.config.update("jax_enable_x64", True)'
-        )
+    # A known λ has 64 bits, so 1 − λ keeps its digits in 32 bits too. 1 − weight is a sum in which nothing cancels.
+    weights, leaks = discount * ((1 - phi) + lam * phi), (1 - discount) + discount * (1 - lam) * phi
+    matrix, residuals = solve_each_jax(kernel, phi, weights, leaks, "the λF")
     return LambdaFeatures(matrix, phi, depletion, discount, residuals.max(), "dense (JAX)")
 
 

@@ -31,9 +31,19 @@ from scipy.sparse.linalg import spsolve
 
 from wane.checks import is_traced
 from wane.depletion import Depletion, Memory
-from wane.exact.interpolation import interpolations
-from wane.exact.lines import AT_ONCE, forgets, line_of_memories, pays_along
-from wane.exact.memories import count, distinct, find, keys, pick, waits
+from wane.exact.memories import (
+    AT_ONCE,
+    count,
+    distinct,
+    find,
+    forgets,
+    interpolations,
+    keys,
+    line_of_memories,
+    pays_along,
+    pick,
+    waits,
+)
 from wane.exact.methods import Method
 from wane.exact.occupancy import first_visit_and_escape
 from wane.exact.representations import Representation, build, check_columns, check_depletion, check_tolerance

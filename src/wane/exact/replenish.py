@@ -24,13 +24,13 @@ from scipy import sparse
 
 from wane.checks import is_traced
 from wane.depletion import Geometric, Memory
-from wane.exact.dense_jax import solve_jax
+from wane.exact.dense_jax import solve_each_jax, solve_jax
 from wane.exact.graph import can_reach
 from wane.exact.methods import Method
 from wane.exact.occupancy import first_visit_and_escape
 from wane.exact.representations import Representation, build
 from wane.exact.solve import solve
-from wane.exact.system import InaccurateSolve, check_cancellation, leaving
+from wane.exact.system import USE_64_BITS, InaccurateSolve, check_cancellation, leaving
 from wane.kernels import Operator, require_matrix
 from wane.limits import require_memory
 from wane.regrowth import EligibilityTrace, TotalTime
@@ -80,7 +80,8 @@ def _(
     if isinstance(visits.matrix, jax.Array) or is_traced(regrow):
         matrix = jnp.asarray(kernel)
         rates, leaks = (jnp.broadcast_to(jnp.asarray(a, matrix.dtype), sites.shape) for a in (discount * regrow, leak))
-        fading = _fading_jax(matrix, rates, leaks, sites)
+        units = jnp.eye(len(matrix), dtype=matrix.dtype)[:, sites]
+        fading, _ = solve_each_jax(matrix, units, rates, leaks, "the eligibility trace")
         returns = rates * jnp.einsum("it,ti->i", matrix[sites], fading, precision="highest")
     else:
         rates, leaks = np.broadcast_to(discount * regrow, sites.shape), np.broadcast_to(leak, sites.shape)
@@ -92,32 +93,6 @@ def _(
         rows: Any = kernel[sites]
         returns = rates * np.ravel((rows.multiply(fading.T) if sparse.issparse(rows) else rows * fading.T).sum(1))
     return Trace(kernel, depletion, discount, sites, visits.residual, visits.method, visits.matrix, fading, returns)
-
-
-def _fading_jax(
-    kernel: Float[Array, "states states"],
-    rates: Float[Array, " sites"],
-    leaks: Float[Array, " sites"],
-    sites: Int[np.ndarray, " sites"],
-) -> Float[Array, "states sites"]:
-    """Return columns of the SR, each for its own discount."""
-    units = jnp.eye(kernel.shape[0], dtype=kernel.dtype)[sites]
-
-    def column(rate: Any, leak: Any, unit: Any) -> Any:
-        return solve_jax(kernel, unit[:, None], rate, leak)[0][:, 0]
-
-    found = jax.vmap(column, out_axes=1)(rates, leaks, units)
-    _refuse_nan(found, "the eligibility trace could not be summed")
-    return found
-
-
-def _refuse_nan(found: Any, what: str) -> None:
-    """Raise InaccurateSolve if a solution contains NaN. Under `vmap` nothing can be raised, and NaN marks an error."""
-    if not is_traced(found) and bool(jnp.isnan(found).any()):
-        raise InaccurateSolve(
-            f"{what} in {found.dtype}: use a smaller discount, pass the kernel as a NumPy array, or switch on 64 bits "
-            'with jax.config.update("jax_enable_x64", True)'
-        )
 
 
 @jax.tree_util.register_dataclass
@@ -246,7 +221,7 @@ def _total_time_jax(
     if not is_traced(unit) and bool(jnp.isnan(unit).any()):
         raise ValueError(
             "a total-time reward grows faster than the discount takes it down: its value is infinite, or too large for "
-            f'{unit.dtype}. If it is finite, switch on 64 bits with jax.config.update("jax_enable_x64", True)'
+            f"{unit.dtype}. If it is finite, {USE_64_BITS}"
         )
     return unit
 

@@ -25,6 +25,8 @@ ACCEPTED_ERROR = 1e-7
 """The largest accepted bound on the relative error that rounding causes in a solution."""
 ACCEPTED_ERROR_32 = 1e-5
 """The largest accepted bound in 32 bits."""
+USE_64_BITS = 'switch on 64 bits with jax.config.update("jax_enable_x64", True)'
+"""The cure for what 32 bits cannot hold."""
 NEAR_ONE = 1e-5
 """If γ · scale is nearer to 1 than this, the rounding errors of a solution may matter and are bounded."""
 _ROUNDED = 1e-12  # A row sum this close to 1 is 1 up to rounding.
@@ -49,7 +51,7 @@ def check_cancellation(size: Any, result: Any) -> None:
         raise InaccurateSolve(
             f"terms of opposite signs that add up to {float(np.max(size)):.1e} cancel: rounding to {result.dtype} "
             "spoils their difference. Evaluate positive and negative rewards apart, use a smaller discount, or, in 32 "
-            'bits, switch on 64 bits with jax.config.update("jax_enable_x64", True)'
+            f"bits, {USE_64_BITS}"
         )
 
 
