@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 import jaxtyping
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from scipy import sparse
 from scipy.sparse.linalg import LinearOperator
 
@@ -20,6 +20,8 @@ Integer = int | np.integer | jaxtyping.Integer[AnyArray, ""]
 """A whole number: Python's, NumPy's, or an array without axes (which JAX may be tracing)."""
 Scalar = float | int | np.number | Float[AnyArray, ""] | jaxtyping.Integer[AnyArray, ""]
 """A number: Python's, NumPy's, or an array without axes (which JAX may be tracing)."""
+Flag = bool | np.bool_ | Bool[AnyArray, ""]
+"""True or False: Python's, NumPy's, or an array without axes (which JAX may be tracing)."""
 ArrayLike = AnyArray | Scalar | bool | Sequence
 """Whatever NumPy can turn into an array of numbers: an array, a number, a list, a list of lists."""
 Real = float | int | np.floating | np.integer

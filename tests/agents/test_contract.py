@@ -22,7 +22,7 @@ from wane.files import DamagedFile, read_json, save_arrays, write_json
 from wane.runs.evaluation import evaluate
 from wane.testing import check_agent
 from wane.worlds import MDPWorld, make
-from wane.worlds.control import Task
+from wane.worlds.control import ControlTask
 from wane.worlds.describe import describe
 
 KEY = jax.random.key(0)
@@ -30,7 +30,7 @@ AGENTS = names()
 ROOMS = make("four-rooms-7", horizon=12)
 SLOW = ("forward_backward", "sac", "a2c", "lambda_features", "laplacian", "learned_operator")
 """Agents with networks, whose training compiles for long. `make test` saves and plays them untrained."""
-WORLDS = {"sac": Task("Pendulum-v1", horizon=12)}
+WORLDS = {"sac": ControlTask("Pendulum-v1", horizon=12)}
 """The worlds of agents that cannot act in ROOMS."""
 TINY = forward_backward.Config(
     dimension=4,
@@ -169,9 +169,13 @@ def test_another_world(tmp_path):
             "states, 5 actions, .* states, 4 actions",
         ),
         ("a2c", dataclasses.replace(ROOMS, observation="cell"), r"observations of shape \[20\], .* of shape \[2\]"),
-        ("q_lambda", Task("Pendulum-v1"), "a world with 20 states.* a task with observations of 3 numbers"),
+        ("q_lambda", ControlTask("Pendulum-v1"), "a world with 20 states.* a task with observations of 3 numbers"),
         ("sac", ROOMS, "observations of 3 numbers and actions of 1, .* a world with 20 states"),
-        ("sac", Task("MountainCarContinuous-v0"), "observations of 3 numbers .* observations of 2 numbers and actions"),
+        (
+            "sac",
+            ControlTask("MountainCarContinuous-v0"),
+            "observations of 3 numbers .* observations of 2 numbers and actions",
+        ),
     ],
 )
 def test_a_world_of_other_sizes(name, other, message):

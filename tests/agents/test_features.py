@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from wane.agents import lambda_features, laplacian
-from wane.agents.common.convolutions import make_convolutional_network
+from wane.agents.common.networks import make_convolutional_network
 from wane.agents.common.rollout import play
 from wane.agents.common.views import Sight, Stacks, collect, follow, grey, push
 from wane.exact import eigenfunctions, principal_angles

@@ -36,8 +36,7 @@ import optax
 from jaxtyping import Array, Float, Int
 
 from wane.agents.common.contract import Agent
-from wane.agents.common.convolutions import ConvolutionalNetwork, make_convolutional_network
-from wane.agents.common.networks import MLP, make_mlp
+from wane.agents.common.networks import MLP, ConvolutionalNetwork, make_convolutional_network, make_mlp
 from wane.agents.common.policy import Policy
 from wane.agents.common.views import Dataset, Sight, collect
 from wane.settings import Checked, Count, Positive, Probability, Range

@@ -40,7 +40,8 @@ from jaxtyping import Array, Float, Int
 
 from wane.agents.common.contract import Agent
 from wane.agents.common.policy import Policy, dot, first_best, no_draws, sample_action, uniforms
-from wane.agents.common.rollout import Transition, discount_of, episode_numbers, play
+from wane.agents.common.rollout import Transition, discount_of, play
+from wane.agents.common.training import numbered
 from wane.depletion import Depletion, Geometric
 from wane.exact.bellman import bellman_target
 from wane.exact.representations import check_parameters
@@ -214,8 +215,7 @@ def train(
 ) -> tuple[State, Info]:
     """Learns in episodes `first`, `first` + 1, …, by default as many as the configuration says.
 
-    Episode e uses fold_in(key, e), so training in chunks gives the same result as training in one call. It is a pure
-    function: `jit` it, `vmap` it over keys and λ.
+    It is a pure function: `jit` it, `vmap` it over keys and λ. `measure(state)` is called after each of them.
     """
     state = init(key, world, config) if state is None else state
     chances = jnp.asarray(np.cumsum(behaviour(probabilities(world, config), config), 1), state.phi.dtype)
@@ -234,7 +234,7 @@ def train(
         )
         return after, Info(jnp.abs(after.phi - state.phi).max(), measure(after))
 
-    return jax.lax.scan(episode, state, episode_numbers(first, config.episodes if episodes is None else episodes))
+    return jax.lax.scan(episode, state, numbered(first, config.episodes if episodes is None else episodes))
 
 
 def policy(params: State, world: Solvable, config: Config) -> Policy:

@@ -15,7 +15,8 @@ from jaxtyping import Array, Float
 
 from wane.agents import laplacian
 from wane.agents.common.policy import Policy, sample_action, uniforms
-from wane.agents.common.rollout import discount_of, episode_numbers, play
+from wane.agents.common.rollout import discount_of, play
+from wane.agents.common.training import numbered
 from wane.agents.common.views import Dataset, Transitions
 from wane.agents.lambda_features.config import Config
 from wane.agents.lambda_features.networks import (
@@ -186,7 +187,7 @@ def _learn_online(key: jax.Array, state: State, world: World, config: Config, fi
             (*learned, value), _ = play(jax.random.fold_in(key, number), world, policy, start=start, learn=learn)
             return tuple(learned), (value, measure(params, learned[0]))
 
-        return jax.lax.scan(episode, (network, optimiser), episode_numbers(first, count))
+        return jax.lax.scan(episode, (network, optimiser), numbered(first, count))
 
     chances = jnp.asarray(np.stack([probabilities(policy, world.n_actions) for policy in world.policies]))
     keys = jax.vmap(lambda number: jax.random.fold_in(key, number))(jnp.arange(len(chances)))

@@ -22,7 +22,7 @@ from wane.experiments.networks import sac
 from wane.experiments.networks.sac_claims import earns_more, learns, matches
 from wane.experiments.networks.sac_learning import ADAPTIVE, KINDS, QUICK, SIX, TWO, Agent, learn
 from wane.settings import DISTINCT, Count, Lambda
-from wane.worlds.control import Task
+from wane.worlds.control import ControlTask
 
 POINT = "wane/PointMass-v0"
 STATIONARY, HIDDEN, TOLD = "stationary", "depleting", "depleting, told"
@@ -43,13 +43,13 @@ class Wearing(Seeded):
     agent: Config = field(default_factory=lambda: QUICK)
     """all agents"""
 
-    def places(self) -> dict[str, Task]:
+    def places(self) -> dict[str, ControlTask]:
         """The three tasks."""
         wearing = Geometric(self.lam)
         return {
-            STATIONARY: Task(POINT),
-            HIDDEN: Task(POINT, depletion=wearing),
-            TOLD: Task(POINT, depletion=wearing, told=True),
+            STATIONARY: ControlTask(POINT),
+            HIDDEN: ControlTask(POINT, depletion=wearing),
+            TOLD: ControlTask(POINT, depletion=wearing, remaining=True),
         }
 
     @property

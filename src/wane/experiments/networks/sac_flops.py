@@ -22,7 +22,7 @@ from wane.experiments.contract import Claim, Experiment, Finding, Settings, Tabl
 from wane.experiments.networks.sac_claims import APPENDIX
 from wane.experiments.networks.sac_learning import ADAPTIVE, KINDS, ONE, TWO, count_flops
 from wane.settings import DISTINCT, Range
-from wane.worlds.control import Task
+from wane.worlds.control import ControlTask
 
 AGENTS = (TWO, ONE, ADAPTIVE)
 SIGNIFICANT = 0.2
@@ -51,7 +51,7 @@ def fixed(settings: Flops) -> Tables:
     for name in settings.tasks:
         for width in settings.widths:
             config = dataclasses.replace(settings.agent, hidden=(width, width))
-            counted = count_flops(Task(name), config, AGENTS)
+            counted = count_flops(ControlTask(name), config, AGENTS)
             rows += [
                 {"task": name, "width": width, "agent": agent, "flops": flops, "share": flops / counted[TWO]}
                 for agent, flops in counted.items()
