@@ -4,12 +4,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from wane.agents.forward_backward.config import Config, Schedule
+from wane.agents.forward_backward.networks import all_features, reward_vector, softmax_policy
 
 import wane
 from wane.agents.common.rollout import play
 from wane.agents.forward_backward import acting, probing, training
-from wane.agents.forward_backward.config import Config, Schedule
-from wane.agents.forward_backward.networks import all_features, reward_vector, softmax_policy
 from wane.agents.forward_backward.tasks import draw_tasks, undiscounted_returns
 from wane.worlds import make
 from wane.worlds.observe import Seen

@@ -4,6 +4,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from wane.agents.forward_backward.config import LITERAL, Config, Schedule
+from wane.agents.forward_backward.loss import Batch, Step
+from wane.agents.forward_backward.networks import all_features, sample_z, softmax_policy
 
 import wane
 from wane.agents.common import replay
@@ -11,9 +14,6 @@ from wane.agents.common.policy import Policy
 from wane.agents.common.rollout import play
 from wane.agents.forward_backward import acting, probing, training
 from wane.agents.forward_backward import loss as losses
-from wane.agents.forward_backward.config import LITERAL, Config, Schedule
-from wane.agents.forward_backward.loss import Batch, Step
-from wane.agents.forward_backward.networks import all_features, sample_z, softmax_policy
 from wane.agents.forward_backward.tasks import draw_tasks, random_goals, undiscounted_returns, with_rewards
 from wane.worlds import make
 

@@ -6,13 +6,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from wane.agents.learned_operator.networks import state_representation
+from wane.agents.learned_operator.training import Batch, counted_kernel, draw_tasks
 
 import wane
 from wane.agents import lambda_operator, learned_operator
 from wane.agents.common.rollout import play
 from wane.agents.learned_operator import solving, training
-from wane.agents.learned_operator.networks import state_representation
-from wane.agents.learned_operator.training import Batch, counted_kernel, draw_tasks
 from wane.worlds import make
 
 KEY = jax.random.key(0)

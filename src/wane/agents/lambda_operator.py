@@ -79,9 +79,8 @@ def init(key: jax.Array, world: Solvable, config: Config) -> State:
     n = world.n_states
     cure = "take a smaller world, or evaluate policies with wane.representation, which keeps sparse kernels sparse"
     require_memory("the kernel of every action", (n, "states"), (n, "states"), copies=world.n_actions + 3, cure=cure)
-    return State(
-        jnp.asarray(world.mdp.dense(), float), jnp.asarray(lam_of(world) if config.lam is None else config.lam, float)
-    )
+    lam = lam_of(world) if config.lam is None else config.lam
+    return State(jnp.asarray(world.mdp.dense(), float), jnp.asarray(lam, float))
 
 
 def lam_of(world: Solvable) -> Any:
