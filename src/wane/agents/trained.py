@@ -212,7 +212,7 @@ def _params_like(agent: Agent, world: Tabular | ControlTask, config: Any) -> Tre
 
     if "init" not in agent.traceable:
         return init(jax.random.key(0))
-    # Tracing draws no networks, and makes no replay memory, whose size a file may say.
+    # Tracing draws no networks, and makes no replay, whose size a file may say.
     shapes = jax.eval_shape(init, jax.random.key(0))
     return jax.tree_util.tree_map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
 

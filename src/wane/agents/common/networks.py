@@ -108,7 +108,7 @@ class ConvolutionalNetwork(eqx.Module):
             wanted, got = (" × ".join(map(str, shape)) for shape in (self.shape, pictures.shape[-3:]))
             raise ValueError(
                 f"the network takes stacks of {wanted} bytes (height, width, frames; uint8), got {got} of "
-                f"{pictures.dtype}: make the pictures with the same `Sight`"
+                f"{pictures.dtype}: make the pictures with the same `Vision`"
             )
         batch = pictures.shape[:-3]
         x = pictures.reshape(-1, *pictures.shape[-3:]).astype(self.scale.dtype) / 255
