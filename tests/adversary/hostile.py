@@ -37,7 +37,7 @@ NAMES = (
 """Texts that name a module, a file, or something of the package that does not belong there."""
 NUMBERS = (10**400, 10**9, 10**12, -1, 0, 0.5, 1e308, float("inf"), float("nan"))
 OTHERS = (None, True, "", [], {}, ["evilmod"], {"kind": "evilmod"}, {"kind": "Geometric", "lam": 0.5}, [10**6, 10**6])
-CONFIGS: dict[str, dict[str, Any]] = {"q_lambda": {}, "gpi": {}, "sac": {"hidden": (4,), "memory": 9, "batch": 2}}
+CONFIGS: dict[str, dict[str, Any]] = {"q_lambda": {}, "gpi": {}, "sac": {"hidden": (4,), "replay": 9, "batch": 2}}
 """The agents that are saved, with their settings."""
 
 
