@@ -65,8 +65,8 @@ def schemes(settings: Replenishing) -> dict[tuple[str, str], Depletion]:
     """Returns the depletions by scheme and variant. Raises ValueError if a parameter is out of its range."""
     made: dict[tuple[str, str], Depletion] = {(ELAPSED, REWARD): TimeElapsed(settings.lam)}
     for variant in (REWARD, REPRESENTATION):
-        made[TRACE, variant] = EligibilityTrace(*settings.trace, form=variant)
-        made[TOTAL, variant] = TotalTime(*settings.total, form=variant)
+        made[TRACE, variant] = EligibilityTrace(*settings.trace, equation=variant)
+        made[TOTAL, variant] = TotalTime(*settings.total, equation=variant)
     return made
 
 

@@ -21,8 +21,8 @@ from matplotlib.figure import Figure
 
 from wane.agents import forward_backward
 from wane.agents.common.rollout import play
+from wane.agents.common.training import watch_key
 from wane.agents.forward_backward import Params, State, Tasks
-from wane.agents.forward_backward.training import watch_key
 from wane.depletion import Geometric
 from wane.lab import Claim, Experiment, Finding, Loop, Tables, exceeds, plots, seed_keys
 from wane.lab.statistics import bootstrap, paired_difference

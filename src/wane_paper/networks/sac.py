@@ -16,7 +16,7 @@ The agents of a seed begin with the same networks and in the same states of the 
 discounting. The other columns of `curves` are means over an epoch: the critic's value, the correction
 (λ − 1) wᵀ(φ ⊙ φ_λ), λ, the policy's entropy, α, the losses of the critic and of the λF.
 
-At the paper's scale, replay memory and simulators take several GB, so a checkpoint is written every five minutes; with
+At the paper's scale, replay and simulators take several GB, so a checkpoint is written every five minutes; with
 `--save-seconds 100000`, only when the run is interrupted. The tasks are learned one after the
 other; `--tasks HalfCheetah-v5` learns one of them. To work in sittings of ten minutes, repeat
 
@@ -40,7 +40,7 @@ from wane.agents.sac import Config
 from wane.lab import Claim, Experiment, Finding, NotTested, Tables, judging, plots
 from wane.lab.statistics import paired_difference
 from wane.lab.tables import select
-from wane.worlds.control import Task
+from wane.worlds.control import ControlTask
 from wane_paper.networks.sac_learning import ADAPTIVE, AVERAGE, ONE, SIX, TWO, Control, fixed, seeded, updates_by
 from wane_paper.texts import account, texts
 
@@ -121,7 +121,7 @@ def films(settings: Any, tables: Tables) -> Mapping[str, Callable[[Path], Any]]:
     return found
 
 
-def film(task: Task, rows: pd.DataFrame, title: str) -> Callable[[Path], Any]:
+def film(task: ControlTask, rows: pd.DataFrame, title: str) -> Callable[[Path], Any]:
     """Returns a function that writes the film of an episode in the table `episodes`."""
     states = rows[[name for name in rows if str(name).startswith("state")]].dropna(axis=1)
     paid = np.diff(rows["earned"])

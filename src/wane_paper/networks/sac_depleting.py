@@ -15,7 +15,7 @@ from wane.depletion import Geometric
 from wane.lab import Claim, Experiment, Loop, Tables, plots
 from wane.lab.tables import select
 from wane.settings import Lambda
-from wane.worlds.control import Task
+from wane.worlds.control import ControlTask
 from wane_paper.networks import sac
 from wane_paper.networks.sac import earns_more, matches
 from wane_paper.networks.sac_learning import ADAPTIVE, TWO, Kinds, learn
@@ -32,13 +32,13 @@ class Wearing(Kinds):
     lam: Lambda = 0.9
     """what a step at a site leaves of its reward"""
 
-    def places(self) -> dict[str, Task]:
+    def places(self) -> dict[str, ControlTask]:
         """The three tasks."""
         wearing = Geometric(self.lam)
         return {
-            STATIONARY: Task(POINT),
-            HIDDEN: Task(POINT, depletion=wearing),
-            TOLD: Task(POINT, depletion=wearing, told=True),
+            STATIONARY: ControlTask(POINT),
+            HIDDEN: ControlTask(POINT, depletion=wearing),
+            TOLD: ControlTask(POINT, depletion=wearing, remaining=True),
         }
 
 

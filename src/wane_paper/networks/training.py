@@ -79,7 +79,7 @@ class RoomTasks(Training):
 
     def tasks(self, key: jax.Array, count: int) -> Tasks:
         """Draws tasks, which are the same whatever λ is true."""
-        return forward_backward.draw_tasks(key, rooms(self), count, self.goals)
+        return forward_backward.sample_tasks(key, rooms(self), count, self.goals)
 
     @property
     def final_tasks(self) -> Tasks:

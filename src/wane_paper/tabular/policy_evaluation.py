@@ -92,7 +92,7 @@ class PolicyEvaluation(OnGrid):
     def rules(self) -> None:
         """Raises SettingError if there are too few episodes, or if TD would not learn Q of the grid's own policy."""
         super().rules()
-        for name, only in (("policy", 0), ("form", "state-action"), ("sites", None)):
+        for name, only in (("policy", 0), ("rows", "state-action"), ("sites", None)):
             given = getattr(self.agent, name)
             same = given is None if only is None else np.ndim(given) == 0 and given == only
             needed = f"{only!r} is needed, because the error is that of Q for the grid's own policy"
