@@ -158,8 +158,8 @@ def draw(settings: LambdaVsGamma, tables: Tables) -> Figure:
     ax.axhline(settings.coarse, color=plots.GREY, lw=0.8, ls=":")
     ax.set(yscale="log")
     ax.set_ylim(bottom=min(settings.fine, errors["error"].max() / 10))
-    place = dict(transform=ax.get_yaxis_transform(), ha="right", va="bottom")
-    ax.text(1, settings.coarse, f"the paper's tolerance, {settings.coarse:g}", **place)
+    words, place = f"the paper's tolerance, {settings.coarse:g}", ax.get_yaxis_transform()
+    ax.text(1, settings.coarse, words, transform=place, ha="right", va="bottom")
     ax.legend(frameon=False, fontsize="small")
     return figure
 

@@ -35,6 +35,7 @@ from wane.worlds import draw as maps
 from wane.worlds.catalog import asymmetric
 from wane.worlds.world import World
 from wane_paper.common import episodes
+from wane_paper.common.parts import entry
 from wane_paper.common.settings import Lambdas
 from wane_paper.common.soft_policies import first_best, rewards_of_states, soft_q_values
 from wane_paper.networks import training

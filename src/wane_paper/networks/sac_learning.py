@@ -196,7 +196,7 @@ def seeded(settings: Control, seeds: Sequence[int], loop: Loop) -> Tables:
     return learn(settings, settings.places(), seeds, loop)
 
 
-def learn(settings: Any, places: Mapping[str, ControlTask], seeds: Sequence[int], loop: Loop) -> Tables:
+def learn(settings: Kinds, places: Mapping[str, ControlTask], seeds: Sequence[int], loop: Loop) -> Tables:
     """Trains all agents for all seeds in one task after the other. `places` gives the tasks by their names."""
     config, agents, parts = settings.agent, settings.agents, []
     for label, task in places.items():
@@ -228,7 +228,7 @@ def _tables(
     tables = {"curves": curves.assign(task=label), "arms": arms.assign(task=label)}
     if 0 in seeds:
         own = entry(policies, slice(list(seeds).index(0) * len(agents), None))
-        tables["episodes"] = _show(config, task, agents, own, loop, label)
+        tables["episodes"] = _show(settings, task, own, loop, label)
     return tables
 
 
@@ -236,14 +236,12 @@ def _column(values: Any) -> np.ndarray:
     return np.asarray(values, float).ravel()
 
 
-def _show(
-    config: Config, task: ControlTask, agents: Sequence[str], params: Any, loop: Loop, label: str
-) -> pd.DataFrame:
+def _show(settings: Kinds, task: ControlTask, params: Any, loop: Loop, label: str) -> pd.DataFrame:
     """Keeps the agents of one seed, given their networks, and returns one episode of each, with mean actions."""
     tables = []
-    for i, name in enumerate(agents):
+    for i, name in enumerate(settings.agents):
         own = entry(params, i)
-        chosen = VARIANTS[name].applied(config)
+        chosen = VARIANTS[name].applied(settings.agent)
         loop.keep(f"{_file_name(label)}-{name}", Trained("sac", task, chosen, own))
         played = drive(jax.random.key(0), task, sac.policy(own, task, chosen), 1, chosen.discount)
         steps = int(played.live[0].sum())
