@@ -221,6 +221,8 @@ RULED = {
     "gpi-pixels": PICTURED,
     "lambda-features-curves": PICTURED,
     "grid-features": {"agent.method", "agent.base.vision.observation"},
+    "sac": {"agent.lambda_features"},
+    "sac-depleting": {"agent.lambda_features"},
 }
 """Settings of the agent that an experiment needs as they are."""
 
@@ -310,8 +312,8 @@ def test_every_setting_is_changed_or_refused(name):
         ("fb-asymmetric", {"agent.schedule.epochs": 0}, "epochs = 0: a whole number between 1 and 1,000,000 is needed"),
         (
             "fb-asymmetric",
-            {"agent.memory": 2},
-            "memory = 2: at least 3 is needed, because",
+            {"agent.replay": 2},
+            "replay = 2: at least 3 is needed, because",
         ),
         ("fb-asymmetric", {"agent.learning_rate": float("nan")}, "learning_rate = nan: a number above 0"),
         ("mvt", {"agent.horizon": 1}, "agent.horizon = 1: at least 2 is needed"),
