@@ -65,7 +65,7 @@ def test_steps_are_drawn_from_the_rows_of_the_mdp():
     transitions[3] = np.eye(7)[5]
     rows, draws = make_rows(wane.MDP(transitions)), (np.arange(20_000) + 0.5) / 20_000
     for state, action in ((0, 0), (3, 1), (6, 1)):
-        found = jax.vmap(lambda u, row=action * 7 + state: rows.draw(jnp.asarray(row), u))(jnp.asarray(draws))
+        found = jax.vmap(lambda u, row=action * 7 + state: rows.sample(jnp.asarray(row), u))(jnp.asarray(draws))
         np.testing.assert_allclose(np.bincount(found, minlength=7) / 20_000, transitions[state, action], atol=1e-4)
 
 
@@ -171,7 +171,7 @@ def test_an_episode_ends_where_no_state_follows():
         (dict(sites=[5]), ValueError, "unknown site 5"),
         (dict(start=9), ValueError, "the start 9 is not a state from 0 to 4"),
         (dict(start=[0.5, 0.5]), ValueError, "one for each of 5 states"),
-        (dict(observation="cell"), ValueError, "unknown observation 'cell'.*an MDP has no map"),
+        (dict(observation="cell"), ValueError, "the observation cell needs a map, and MDPWorld has none"),
         (dict(slip=0.2), TypeError, "a world has no setting 'slip'"),
         (dict(rewards=[1.0]), ValueError, "one finite r̄ for each of the 2 sites"),
     ],

@@ -4,20 +4,16 @@ A step looks up where the action leads, lets it slip with some probability, and 
 functions are written for one world; use `vmap` for batches.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from wane.depletion import Geometric, Memory
-from wane.types import Integer, Tree
+from wane.depletion import Memory
+from wane.types import Tree
 from wane.worlds.grid import Map
-from wane.worlds.process import Process, numbered_sites
-
-HALVING = Geometric(0.5)
-"""The depletion of a world that is given none."""
 
 
 class State(NamedTuple):
@@ -52,12 +48,15 @@ class Tables(NamedTuple):
     """The number of the site in each state, −1 where there is none."""
     cells: Int[np.ndarray, "states 2"]
     """The (row, column) of each state."""
+    symbols: Int[np.ndarray, "rows columns"]
+    """The map as numbers: 0 for a free cell, 1 for a wall, 3 + i for the i-th site."""
 
 
-def make_tables(map: Map, sites: Int[np.ndarray, " sites"], n_actions: int) -> Tables:
-    """Returns the tables of a map with these sites."""
-    site_of = numbered_sites(sites[:, None], map.n_states)
-    tables = (map.next_states(n_actions), map.bumps(n_actions), *map.neighbour_table(), site_of, map.cells)
+def make_tables(map: Map, site_of: Int[np.ndarray, " states"], n_actions: int) -> Tables:
+    """Returns the tables of a map with the site of each state."""
+    symbols = np.where(map.free, 0, 1)
+    symbols[map.free] = np.where(site_of < 0, 0, 3 + site_of)
+    tables = map.next_states(n_actions), map.bumps(n_actions), *map.neighbour_table(), site_of, map.cells, symbols
     return Tables(*(table.astype(np.int32) if table.dtype.kind == "i" else table for table in tables))
 
 
@@ -66,15 +65,15 @@ def move(
     cell: Int[Array, ""],
     action: Int[Array, ""],
     slip: float,
-    draws: Float[Array, "2"] | None,
+    numbers: Float[Array, "2"] | None,
 ) -> tuple[Int[Array, ""], Bool[Array, ""]]:
-    """Returns the next cell, and whether the agent bumped into a wall. `draws` are two uniform numbers."""
+    """Returns the next cell, and whether the agent bumped into a wall. `numbers` are two uniform ones."""
     aim = jnp.asarray(tables.next_states)[cell, action]
     bumped = jnp.asarray(tables.bumps)[cell, action]
-    if slip == 0 or draws is None:
+    if slip == 0 or numbers is None:
         return aim.astype(jnp.int32), bumped
-    slipped = draws[0] < slip
-    which = jnp.floor(draws[1] * jnp.asarray(tables.n_neighbours)[cell]).astype(jnp.int32)
+    slipped = numbers[0] < slip
+    which = jnp.floor(numbers[1] * jnp.asarray(tables.n_neighbours)[cell]).astype(jnp.int32)
     stray = jnp.asarray(tables.neighbours)[cell, which]
     return jnp.where(slipped, stray, aim).astype(jnp.int32), bumped & ~slipped
 
@@ -87,30 +86,6 @@ def turn(
     down, right = places[next_cell] - places[cell]
     ways = jnp.array([down < 0, right > 0, down > 0, right < 0])
     return jnp.where(ways.any(), ways.argmax(), facing).astype(jnp.int32)
-
-
-def fresh_state(world: Process, cell: Any, facing: Integer = 0) -> State:
-    """Returns the state at the beginning of an episode, in which no site was visited yet."""
-    memory = jax.tree_util.tree_map(jnp.asarray, world.depletion.initial((world.n_sites,)))
-    return State(jnp.asarray(cell, jnp.int32), jnp.asarray(facing, jnp.int32), memory, jnp.zeros((), jnp.int32))
-
-
-def pay(world: Process, state: State, site: Int[Array, ""]) -> tuple[Float[Array, ""], Memory]:
-    """Returns what a visit to a site pays (−1 stands for no site), and what all sites remember after the step."""
-    visited = jnp.arange(world.n_sites) == site
-    memory = select(visited, world.depletion.visit(state.memory), world.depletion.wait(state.memory))
-    return jnp.where(visited, world.remaining(state), 0.0).sum(), memory
-
-
-def ending(
-    world: Any, state: State, over: Bool[Array, ""] | None = None
-) -> tuple[Float[Array, " sites"], Bool[Array, ""], Bool[Array, ""]]:
-    """Returns what remains, and whether the episode is terminated or truncated. `over`: nothing can follow."""
-    remaining, terminated = world.remaining(state), jnp.zeros((), bool) if over is None else over
-    if world.threshold is not None and world.n_sites:
-        terminated = terminated | (remaining.max() < world.threshold)
-    truncated = (state.time >= world.horizon) & ~terminated if world.horizon else jnp.zeros((), bool)
-    return remaining, terminated, truncated
 
 
 def select(condition: Bool[Array, "..."], yes: Tree, no: Tree) -> Tree:

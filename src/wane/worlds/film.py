@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from wane.extras import require
 
@@ -37,6 +37,7 @@ from wane.worlds.draw import (
     check_numbers,
     check_states,
     faded,
+    find_patches,
     inks_on,
     remaining_fraction,
     short,
@@ -87,7 +88,8 @@ class Film:
     map: Map
     states: Int[np.ndarray, " frames"]
     """The state at the start and after each step."""
-    sites: Int[np.ndarray, " sites"]
+    patches: tuple[Int[np.ndarray, " _states"], ...]
+    """The states of each site."""
     rewards: Float[np.ndarray, " sites"]
     """The rewards of fresh sites."""
     remaining: Float[np.ndarray, "frames sites"]
@@ -100,7 +102,7 @@ class Film:
     cell_pixels: int | None = None
     """The size of a cell in pixels. With None, the picture is up to about 700 pixels wide."""
     views: UInt8[np.ndarray, "frames height width 3"] | None = None
-    """What the agent sees after each step, shown beside the map."""
+    """What the agent sees after each step, shown next to the map."""
 
     def pictures(self) -> Iterator[Image.Image]:
         """Paints the pictures one after the other."""
@@ -112,7 +114,7 @@ class Film:
                 yield picture.quantize(palette=palette, dither=Image.Dither.NONE)
             else:
                 # Views can have any colours, so each picture has its own palette.
-                yield _beside(picture, self.views[t]).quantize(256, dither=Image.Dither.NONE)
+                yield _joined(picture, self.views[t]).quantize(256, dither=Image.Dither.NONE)
 
     def _write(self, file: Path | io.BytesIO) -> None:
         """Writes a GIF that loops; its last picture stays a second longer."""
@@ -167,7 +169,7 @@ def make_film(
     map: Map,
     states: ArrayLike,
     *,
-    sites: ArrayLike,
+    sites: Any,
     rewards: ArrayLike,
     remaining: ArrayLike,
     returns: ArrayLike,
@@ -183,7 +185,7 @@ def make_film(
     Raises ValueError if their shapes do not agree.
     """
     check_map(map)
-    states, sites = check_states(map, states, "states"), check_states(map, sites, "sites")
+    states, patches = check_states(map, states, "states"), find_patches(map, sites)
     frames = len(states)
     if not frames:
         raise ValueError("states is empty: give at least the state that the episode starts in")
@@ -191,13 +193,13 @@ def make_film(
         raise ValueError(f"fps is {fps}: give a number above 0 and up to 100, the most that a GIF can show")
     if cell_pixels is not None and cell_pixels < 4:
         raise ValueError(f"cell_pixels is {cell_pixels}: give at least 4, or None to have it chosen")
-    rewards = check_numbers(rewards, (len(sites),), "rewards", "one for each of `sites`")
+    rewards = check_numbers(rewards, (len(patches),), "rewards", "one for each of `sites`")
     wanted = "a row for each of `states`, a column a site"
-    remaining = check_numbers(remaining, (frames, len(sites)), "remaining", wanted)
+    remaining = check_numbers(remaining, (frames, len(patches)), "remaining", wanted)
     returns = check_numbers(returns, (frames,), "returns", "one for each of `states`")
     if views is not None and len(views) != frames:
         raise ValueError(f"views has {len(views)} pictures: give one for each of the {frames} `states`")
-    return Film(map, states, sites, rewards, remaining, returns, title, fps, cell_pixels, views)
+    return Film(map, states, patches, rewards, remaining, returns, title, fps, cell_pixels, views)
 
 
 def views_along(
@@ -219,11 +221,11 @@ def views_along(
         for cell, facing, worth in zip(states, facings, worths, strict=True)
     ]
     if seen[0].ndim != 3:
-        raise ValueError(f"{world.observation!r} shows no pictures: take a world with observation='first-person'")
+        raise ValueError(f"{world.observation} shows no pictures: take a world with observation='first-person'")
     return np.stack(seen)
 
 
-def _beside(picture: Image.Image, view: UInt8[np.ndarray, "height width 3"]) -> Image.Image:
+def _joined(picture: Image.Image, view: UInt8[np.ndarray, "height width 3"]) -> Image.Image:
     """Returns a picture with the agent's view on its right, as large as fits."""
     side = picture.height - 2 * MARGIN
     seen = Image.fromarray(view).resize((round(side * view.shape[1] / view.shape[0]), side), Image.Resampling.NEAREST)
@@ -252,12 +254,12 @@ class _Stage:
         cell = film.cell_pixels or int(np.clip(440 // max(high - low), 8, 64))
         rows, columns = np.round((high - low) * cell).astype(int).tolist()
         top = MARGIN + 30 * bool(film.title)
-        self.map, self.cell, self.sites, self.rewards = film.map, cell, film.sites, film.rewards
+        self.map, self.cell, self.patches, self.rewards = film.map, cell, film.patches, film.rewards
         self.most = float(max(np.abs(film.remaining).max(initial=0), np.abs(film.rewards).max(initial=0))) or 1.0
-        self.colours = [site_colour(i) for i in range(len(film.sites))]
+        self.colours = [site_colour(i) for i in range(len(film.patches))]
         self.corner = np.array((MARGIN, top)) - np.round(low[::-1] * cell)
-        self.panel, self.top, self.pitch = MARGIN + columns + 18, top, 32 if len(self.sites) * 32 + 124 < rows else 24
-        height = top + max(rows, 124 + self.pitch * len(self.sites)) + MARGIN
+        self.panel, self.top, self.pitch = MARGIN + columns + 18, top, 32 if len(self.patches) * 32 + 124 < rows else 24
+        height = top + max(rows, 124 + self.pitch * len(self.patches)) + MARGIN
         self.background = Image.new("RGB", (2 * (self.panel + 200 + MARGIN), 2 * height), "white")
         pen = _Pen(self.background)
         pen.box(MARGIN, top, columns, rows, WALL)
@@ -275,7 +277,8 @@ class _Stage:
         pen, cell = _Pen(image), self.cell
         self._paint_tail(pen, states[-TAIL - 1 :])
         for i, fraction in enumerate(remaining_fraction(remaining, self.rewards)):
-            self._badge(pen, i, self._centre(self.sites[i]), 0.4 * cell, fraction)
+            for state in self.patches[i]:
+                self._badge(pen, i, self._centre(state), 0.4 * cell, fraction)
         pen.disc(self._centre(states[-1]), 0.27 * cell, INK, "white", max(1, 0.04 * cell))
         pen.text((self.panel, self.top + 10), f"step {len(states) - 1} of {steps}", 15)
         pen.text((self.panel, self.top + 70), f"{earned:.2f}", 30)

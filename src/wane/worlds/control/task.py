@@ -30,7 +30,7 @@ from jaxtyping import Bool, Float, Int, UInt8
 
 from wane.depletion import Depletion
 from wane.exact.representations import check_depletion
-from wane.worlds.checks import check_horizon
+from wane.worlds.rules import check_horizon
 
 OWN = ("Pendulum-v1", "HalfCheetah-v5", "Hopper-v5", "wane/PointMass-v0")
 """The tasks that are stepped in batches by this package. All others are stepped by Gymnasium."""
