@@ -86,7 +86,9 @@ def test_agents_and_their_policies_act_the_same(name):
     """They are not trained for it: what they would do is compared, at the start of an episode."""
     agent = untrained(name)
     policy = agent.policy()
-    seen = Seen(jnp.int32(3), jnp.array([5.0, 2.0, 1.0])) if policy.observation == "index+remaining" else jnp.int32(3)
+    seen = (
+        Seen(jnp.int32(3), jnp.array([5.0, 2.0, 1.0])) if f"{policy.observation}" == "index+remaining" else jnp.int32(3)
+    )
     draws = policy.draw(KEY, 1)
     draw = None if draws is None else draws[0]
     action = policy.act(policy.params, policy.carry, seen, draw)[0]
