@@ -17,7 +17,7 @@ from wane.agents import Trained, learned_operator, q_learning, sac
 from wane.agents.common.driving import drive
 from wane.agents.common.policy import Policy
 from wane.exact import DenseLU, SparseLU, bounds, occupancy, renewal_representation
-from wane.runs.evaluation import evaluate
+from wane.lab.runs.evaluation import evaluate
 from wane.worlds import make
 from wane.worlds.control import Task
 from wane.worlds.grid import Map
