@@ -20,7 +20,7 @@ from wane.agents.common.policy import Policy
 from wane.agents.common.rollout import play
 from wane.depletion import Depletion
 from wane.types import Tree
-from wane.worlds.dynamics import select
+from wane.worlds.base import select
 from wane.worlds.process import Process, Solvable, Tabular, at_site, numbered_sites, without_threshold
 
 COPIES, MOST_STEPS = 16, 200

@@ -2,26 +2,50 @@
 
 import dataclasses
 from functools import cached_property
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
-from wane.depletion import Depletion, Geometric
+from wane.checks import is_traced
+from wane.depletion import Depletion, Geometric, Memory
 from wane.exact.planning import Optimum
 from wane.mdp import check_discount, check_patches, check_policy, kept_sites
 from wane.types import Integer, Tree
 from wane.worlds import rules, value
-from wane.worlds.dynamics import State, StepResult, select
 from wane.worlds.observe import Index, read_observation, show
 from wane.worlds.process import numbered_sites
 
 HALVING = Geometric(0.5)
 """The depletion of a world that is given none."""
+MOST_SHOWN = 8
+"""How many sites the text of a world names."""
 STATE_NUMBER = Index()
 """The observation of a world that is given none."""
+
+
+class State(NamedTuple):
+    """The complete state of a world during an episode."""
+
+    cell: Int[Array, "*batch"]
+    """The state number of the agent's cell."""
+    facing: Int[Array, "*batch"]
+    """The direction of the agent's last move: 0 up, 1 right, 2 down, 3 left."""
+    memory: Memory
+    """What the depletion remembers of every site."""
+    time: Int[Array, "*batch"]
+    """The number of steps taken."""
+
+
+StepResult = tuple[Tree, State, Float[Array, ""], Bool[Array, ""], Bool[Array, ""], dict[str, Tree]]
+"""What a step returns: observation, state, reward, terminated, truncated, info."""
+
+
+def select(condition: Bool[Array, "..."], yes: Tree, no: Tree) -> Tree:
+    """Chooses between two trees of the same structure, leaf by leaf."""
+    return jax.tree_util.tree_map(lambda a, b: jnp.where(condition, a, b), yes, no)
 
 
 class BaseWorld:
@@ -77,6 +101,38 @@ class BaseWorld:
             object.__setattr__(self, name, setting)
         if hasattr(self.observation, "prepare"):
             self.observation.prepare(self)
+
+    def _size(self) -> str:
+        """Returns how large the world is, in words."""
+        raise NotImplementedError
+
+    def _place(self, state: Integer) -> str:
+        """Returns what a state is called."""
+        return f"{state}"
+
+    def __repr__(self) -> str:
+        """Returns the size, the first sites, and the settings that are not the defaults."""
+        sites = []
+        for number, states in enumerate(self.patches[:MOST_SHOWN]):
+            place = ", ".join(map(self._place, states))
+            pays = "" if is_traced(self.rewards) else f" pays {float(self.rewards[number]):g}"
+            sites.append((f"{{{place}}}" if len(states) > 1 else place) + pays)
+        more = f" and {self.n_sites - MOST_SHOWN} more" if self.n_sites > MOST_SHOWN else ""
+        lines = {"sites": ", ".join(sites) + more or "none", "depletion": f"{self.depletion!r}"}
+        if not np.allclose(self.start, 1 / self.n_states):
+            starts = np.flatnonzero(self.start)
+            lines["start"] = self._place(starts[0]) if len(starts) == 1 else f"one of {len(starts)} states"
+        given: Any = self
+        for field in dataclasses.fields(given):
+            value = getattr(self, field.name)
+            if field.name in ("map", "mdp", "sites", "rewards", "depletion", "start", "policies"):
+                continue
+            if is_traced(value) or value != field.default:
+                lines[field.name] = f"{value:g}" if isinstance(value, float) else f"{value}"
+        if self.policies:
+            lines["policies"] = f"{len(self.policies)}"
+        size = f"{type(self).__name__} of {self._size()}"
+        return "\n".join([size, *(f"  {name:<12} {text}" for name, text in lines.items())])
 
     @property
     def n_sites(self) -> int:

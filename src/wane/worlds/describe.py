@@ -283,35 +283,6 @@ def observation_from_description(description: Any, trust: Sequence[str] = ()) ->
     return read_observation(_text(description, "observation"))
 
 
-def summary(world: World) -> str:
-    """Returns a few lines about a world: its size, its sites, and the settings that are not the defaults."""
-    rows, columns = world.map.shape
-    shown = {"sites": _sites_text(world), "depletion": repr(world.depletion)}
-    if not np.allclose(world.start, 1 / world.n_states):
-        starts = world.map.cells[world.start > 0]
-        shown["start"] = f"({starts[0][0]}, {starts[0][1]})" if len(starts) == 1 else f"one of {len(starts)} cells"
-    for field in dataclasses.fields(world):
-        value = getattr(world, field.name)
-        if field.name in ("map", "sites", "rewards", "depletion", "start", "policies"):
-            continue
-        if is_traced(value) or value != field.default:
-            shown[field.name] = f"{value:g}" if isinstance(value, float) else f"{value}"
-    if world.policies:
-        shown["policies"] = f"{len(world.policies)}"
-    size = f"World of {rows} × {columns} cells, {world.n_states} of them free"
-    return "\n".join([size, *(f"  {name:<12} {text}" for name, text in shown.items())])
-
-
-def _sites_text(world: World, most: int = 8) -> str:
-    """Says where the sites are and what they pay; of many sites, only the first ones."""
-    pays = [""] * world.n_sites if is_traced(world.rewards) else [f" pays {r:g}" for r in np.asarray(world.rewards)]
-    cells = [[f"({row}, {column})" for row, column in world.map.cells[states]] for states in world.patches[:most]]
-    named = [each[0] if len(each) == 1 else f"{{{', '.join(each)}}}" for each in cells]
-    texts = [f"{each}{pay}" for each, pay in zip(named, pays, strict=False)]
-    more = f" and {world.n_sites - most} more" if world.n_sites > most else ""
-    return ", ".join(texts[:most]) + more or "none"
-
-
 def _plain(value: Any, name: str) -> Any:
     """Returns a value in the form of JSON: arrays as lists, numbers of NumPy and JAX as Python numbers."""
     if is_traced(value):

@@ -44,9 +44,8 @@ from wane.worlds.draw import (
     site_colour,
     window,
 )
-from wane.worlds.dynamics import turn
 from wane.worlds.grid import Map
-from wane.worlds.world import World
+from wane.worlds.world import World, turn
 
 MARGIN = 12
 """The number of pixels around what is painted."""

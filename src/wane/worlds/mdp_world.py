@@ -34,8 +34,7 @@ from wane.depletion import Depletion
 from wane.mdp import MDP, check_patches
 from wane.types import Integer, Tree
 from wane.worlds import rules
-from wane.worlds.base import HALVING, STATE_NUMBER, BaseWorld
-from wane.worlds.dynamics import State, StepResult
+from wane.worlds.base import HALVING, STATE_NUMBER, BaseWorld, State, StepResult
 
 if TYPE_CHECKING:
     Transitions = MDP
@@ -125,17 +124,8 @@ class MDPWorld(BaseWorld):
         patches, start = check_patches(self.sites, mdp.n_states), _start_probabilities(self.start, mdp.n_states)
         self._keep(mdp.n_states, mdp.n_actions, patches, mdp=mdp, start=start)
 
-    def __repr__(self) -> str:
-        states = [", ".join(map(str, each)) for each in self.patches[:8]]
-        named = [f"{{{each}}}" if "," in each else each for each in states]
-        pays = [f"{site} pays {r:g}" for site, r in zip(named, np.asarray(self.rewards)[:8], strict=True)]
-        more = f" and {self.n_sites - 8} more" if self.n_sites > 8 else ""
-        shown = {"sites": (", ".join(pays) + more) or "none", "depletion": f"{self.depletion!r}"}
-        for name in ("discount", "timing", "horizon", "threshold", "observation"):
-            if getattr(self, name) != type(self).__dataclass_fields__[name].default:
-                shown[name] = f"{getattr(self, name)}"
-        size = f"MDPWorld of {self.n_states} states and {self.n_actions} actions"
-        return "\n".join([size, *(f"  {name:<12} {text}" for name, text in shown.items())])
+    def _size(self) -> str:
+        return f"{self.n_states} states and {self.n_actions} actions"
 
     @property
     def n_states(self) -> int:

@@ -168,9 +168,14 @@ class Symbolic(_OnMap):
         return jnp.asarray(world.tables.symbols).at[row, column].set(2)
 
     def see_numpy(self, world: Any, cell: Any, facing: Any, worth: Any) -> Int[np.ndarray, "*copies rows columns"]:
-        seen = np.empty((*np.shape(cell), *world.map.shape), np.int32)
-        seen[...] = world.tables.symbols
-        seen[_at(*world.tables.cells[cell].T)] = 2
+        cells, symbols = world.tables.cells, world.tables.symbols
+        if isinstance(cell, int):
+            seen = symbols.copy()
+            seen[cells.item(cell, 0), cells.item(cell, 1)] = 2
+        else:
+            seen = np.empty((len(cell), *symbols.shape), np.int32)
+            seen[...] = symbols
+            seen[np.arange(len(cell)), *cells[cell].T] = 2
         return seen
 
     def bounds(self, world: Any) -> tuple[int, int]:
@@ -264,14 +269,13 @@ def _one_hot(world: Any, cell: Integer) -> Float[Array, " states"]:
 
 
 def _one_hot_numpy(world: Any, cell: Any) -> Float[np.ndarray, "*copies states"]:
-    seen = np.zeros((*np.shape(cell), world.n_states), np.float32)
-    seen[_at(cell)] = 1
+    if isinstance(cell, int):
+        seen = np.zeros(world.n_states, np.float32)
+        seen[cell] = 1
+    else:
+        seen = np.zeros((len(cell), world.n_states), np.float32)
+        seen[np.arange(len(cell)), cell] = 1
     return seen
-
-
-def _at(*place: Any) -> tuple[Any, ...]:
-    """Returns the index of a place, or that of the place of each copy in a batch."""
-    return place if np.ndim(place[0]) == 0 else (np.arange(len(place[0])), *place)
 
 
 OBSERVATIONS: dict[str, type[Any]] = {

@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from wane.types import Integer
-from wane.worlds.dynamics import State
+from wane.worlds.base import State
 from wane.worlds.observe import largest_reward
 from wane.worlds.payments import Jitted, Rows, payments
 from wane.worlds.world import World
@@ -31,13 +31,13 @@ class _Simulation:
     def __init__(self, world: World, copies: tuple[int, ...]) -> None:
         self.world, self._copies = world, copies
         self.sites = payments(world.depletion, np.asarray(world.rewards, float), copies)
-        self._shown, self._tables = world.observation, world.tables
+        self._remains, self._flat, self._tables = world.observation.remaining, world.observation.flat, world.tables
         self._penalty, self._arrives = float(world.wall_penalty), world.timing == "arrival"
         self._threshold = float(world.threshold) if world.threshold is not None and world.n_sites else None
         self._unit = float(largest_reward(np.asarray(world.rewards, float)))
-        self._see: Any = getattr(self._shown, "see_numpy", None)
+        self._see: Any = getattr(world.observation, "see_numpy", None)
         self._compiled = Jitted(world.view, batched=bool(copies))
-        self._fades = self._see is None or getattr(self._shown, "fades", True)
+        self._fades = self._see is None or getattr(world.observation, "fades", True)
 
     cell: Any
     """The state number of the agent's cell."""
@@ -65,11 +65,11 @@ class _Simulation:
             seen = self._compiled(np.asarray(self.cell, np.int32), np.asarray(self.facing, np.int32), worth)
         else:
             seen = self._see(self.world, self.cell, self.facing, worth)
-        if self._shown.flat:
+        if self._flat:
             seen = np.asarray(seen).reshape(*self._copies, -1)
-            parts = [seen, self.sites.remaining / self._unit] if self._shown.remaining else [seen]
+            parts = [seen, self.sites.remaining / self._unit] if self._remains else [seen]
             return np.concatenate(parts, axis=-1, dtype=np.float32, casting="unsafe")
-        return {"view": seen, "remaining": self.sites.remaining.astype(np.float32)} if self._shown.remaining else seen
+        return {"view": seen, "remaining": self.sites.remaining.astype(np.float32)} if self._remains else seen
 
 
 class Single(_Simulation):

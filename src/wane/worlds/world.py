@@ -27,20 +27,19 @@ from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float, Int
 
 from wane.depletion import Depletion
 from wane.extras import MissingExtra
 from wane.mdp import MDP
 from wane.types import AnyArray, Integer, Tree
 from wane.worlds import rules
-from wane.worlds.base import HALVING, STATE_NUMBER, BaseWorld
-from wane.worlds.dynamics import State, StepResult, Tables, make_tables, move, turn
+from wane.worlds.base import HALVING, STATE_NUMBER, BaseWorld, State, StepResult
 from wane.worlds.grid import Map
 
 if TYPE_CHECKING:
@@ -52,6 +51,61 @@ if TYPE_CHECKING:
     MapLike = Map
 else:
     MapLike = Map | str
+
+
+class Tables(NamedTuple):
+    """The tables that a step looks up. They are NumPy arrays, so that they can be cached while JAX traces."""
+
+    next_states: Int[np.ndarray, "states actions"]
+    """The state that each action leads to when it does not slip."""
+    bumps: Bool[np.ndarray, "states actions"]
+    """Whether each action runs into a wall."""
+    neighbours: Int[np.ndarray, "states 4"]
+    """The free neighbours of each state, in the first places of its row."""
+    n_neighbours: Int[np.ndarray, " states"]
+    """The number of free neighbours."""
+    site_of: Int[np.ndarray, " states"]
+    """The number of the site in each state, −1 where there is none."""
+    cells: Int[np.ndarray, "states 2"]
+    """The (row, column) of each state."""
+    symbols: Int[np.ndarray, "rows columns"]
+    """The map as numbers: 0 for a free cell, 1 for a wall, 3 + i for the i-th site."""
+
+
+def make_tables(map: Map, site_of: Int[np.ndarray, " states"], n_actions: int) -> Tables:
+    """Returns the tables of a map with the site of each state."""
+    symbols = np.where(map.free, 0, 1)
+    symbols[map.free] = np.where(site_of < 0, 0, 3 + site_of)
+    tables = map.next_states(n_actions), map.bumps(n_actions), *map.neighbour_table(), site_of, map.cells, symbols
+    return Tables(*(table.astype(np.int32) if table.dtype.kind == "i" else table for table in tables))
+
+
+def move(
+    tables: Tables,
+    cell: Int[Array, ""],
+    action: Int[Array, ""],
+    slip: float,
+    numbers: Float[Array, "2"] | None,
+) -> tuple[Int[Array, ""], Bool[Array, ""]]:
+    """Returns the next cell, and whether the agent bumped into a wall. `numbers` are two uniform ones."""
+    aim = jnp.asarray(tables.next_states)[cell, action]
+    bumped = jnp.asarray(tables.bumps)[cell, action]
+    if slip == 0 or numbers is None:
+        return aim.astype(jnp.int32), bumped
+    slipped = numbers[0] < slip
+    which = jnp.floor(numbers[1] * jnp.asarray(tables.n_neighbours)[cell]).astype(jnp.int32)
+    stray = jnp.asarray(tables.neighbours)[cell, which]
+    return jnp.where(slipped, stray, aim).astype(jnp.int32), bumped & ~slipped
+
+
+def turn(
+    cells: Int[np.ndarray, "states 2"], cell: Int[Array, ""], next_cell: Int[Array, ""], facing: Int[Array, ""]
+) -> Int[Array, ""]:
+    """Returns the direction from the old cell to the new one; an agent that did not move keeps its direction."""
+    places = jnp.asarray(cells)
+    down, right = places[next_cell] - places[cell]
+    ways = jnp.array([down < 0, right > 0, down > 0, right < 0])
+    return jnp.where(ways.any(), ways.argmax(), facing).astype(jnp.int32)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -126,10 +180,13 @@ class World(BaseWorld):
             slip=rules.check_slip(self.slip),
         )
 
-    def __repr__(self) -> str:
-        from wane.worlds.describe import summary
+    def _size(self) -> str:
+        rows, columns = self.map.shape
+        return f"{rows} × {columns} cells, {self.n_states} of them free"
 
-        return summary(self)
+    def _place(self, state: Integer) -> str:
+        row, column = self.map.cells[state]
+        return f"({row}, {column})"
 
     def _repr_png_(self) -> bytes | None:
         """Shows the world as a picture in Jupyter, which shows it as text if Matplotlib is not installed."""
