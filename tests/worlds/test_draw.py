@@ -10,7 +10,7 @@ from PIL import Image, ImageSequence
 
 from wane.worlds import draw, make
 from wane.worlds.catalog import FOUR_ROOMS, four_rooms, grid_6x6
-from wane.worlds.film import MARGIN, _Stage, make_film
+from wane.worlds.film import MARGIN, Film, _Stage
 from wane.worlds.grid import MOVES, Map
 
 HOOK = Map("""
@@ -234,7 +234,7 @@ def episode(letters="rrdrrdss"):
 
 
 def gif(path, *given, **options):
-    return make_film(*given, **options).save(path)
+    return Film(*given, **options).save(path)
 
 
 def frames_of(path):
@@ -380,7 +380,7 @@ def test_a_world_in_place_of_a_map_is_told_the_short_way(unchecked_types):
     for call in (
         lambda: draw.draw_map(rooms),
         lambda: draw.representation_map(rooms, np.zeros(68)),
-        lambda: make_film(rooms, [0], sites=[], rewards=[], remaining=np.zeros((1, 0)), returns=[0.0]),
+        lambda: Film(rooms, [0], sites=[], rewards=[], remaining=np.zeros((1, 0)), returns=[0.0]),
     ):
         with pytest.raises(TypeError, match=r"this draws a Map, got World: a world draws itself, world.draw\(…\)"):
             call()

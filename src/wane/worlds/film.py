@@ -1,6 +1,7 @@
 """An episode as an animated GIF: the agent on its map, what remains of every site, and the return as it grows.
 
-Pillow paints and writes the pictures; ffmpeg is not needed. A hundred steps take about a second and 300 kB.
+Pillow paints and writes the pictures; ffmpeg is not needed. A hundred steps take about a second and 300 kB; with
+matplotlib's `FuncAnimation` and `PillowWriter`, which draw the whole figure for each step, it is fifteen times as long.
 `world.film(episode)` is the short way to a `Film`.
 """
 
@@ -8,7 +9,7 @@ import base64
 import html
 import io
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
@@ -82,26 +83,57 @@ class Recorded(Protocol):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Film:
-    """An episode of T steps as T + 1 pictures. Jupyter shows it; `save` writes it to a file."""
+    """An episode of T steps as T + 1 pictures. Jupyter shows it; `save` writes it to a file.
+
+    `world.film(episode)` is the short way to one. Raises ValueError if the shapes of its parts do not agree.
+    """
 
     map: Map
-    states: Int[np.ndarray, " frames"]
-    """The state at the start and after each step."""
-    patches: tuple[Int[np.ndarray, " _states"], ...]
-    """The states of each site."""
-    rewards: Float[np.ndarray, " sites"]
+    states: Any
+    """The state at the start and after each step: (T + 1,)."""
+    _: KW_ONLY
+    sites: Any
+    """State numbers, or sets of them."""
+    rewards: Any
     """The rewards of fresh sites."""
-    remaining: Float[np.ndarray, "frames sites"]
-    """What remains of the rewards at the start and after each step."""
-    returns: Float[np.ndarray, " frames"]
-    """The return up to each step."""
+    remaining: Any
+    """What remains of the rewards at the start and after each step: (T + 1, sites)."""
+    returns: Any
+    """The return up to each step: (T + 1,)."""
     title: str | None = None
     fps: Length = 6
     """The number of pictures in a second."""
     cell_pixels: int | None = None
     """The size of a cell in pixels. With None, the picture is up to about 700 pixels wide."""
     views: UInt8[np.ndarray, "frames height width 3"] | None = None
-    """What the agent sees after each step, shown next to the map."""
+    """What the agent sees after each step (`views_along`), shown next to the map."""
+
+    def __post_init__(self) -> None:
+        check_map(self.map)
+        states, n_sites = check_states(self.map, self.states, "states"), len(self.patches)
+        frames = len(states)
+        if not frames:
+            raise ValueError("states is empty: give at least the state that the episode starts in")
+        if not 0 < self.fps <= 100:
+            raise ValueError(f"fps is {self.fps}: give a number above 0 and up to 100, the most that a GIF can show")
+        if self.cell_pixels is not None and self.cell_pixels < 4:
+            raise ValueError(f"cell_pixels is {self.cell_pixels}: give at least 4, or None to have it chosen")
+        wanted = "a row for each of `states`, a column a site"
+        checked = {
+            "states": states,
+            "rewards": check_numbers(self.rewards, (n_sites,), "rewards", "one for each of `sites`"),
+            "remaining": check_numbers(self.remaining, (frames, n_sites), "remaining", wanted),
+            "returns": check_numbers(self.returns, (frames,), "returns", "one for each of `states`"),
+        }
+        for name, part in checked.items():
+            object.__setattr__(self, name, part)
+        if self.views is not None and len(self.views) != frames:
+            raise ValueError(f"views has {len(self.views)} pictures: give one for each of the {frames} `states`")
+
+    @property
+    def patches(self) -> tuple[Int[np.ndarray, " _states"], ...]:
+        """The states of each site."""
+        return find_patches(self.map, self.sites)
 
     def pictures(self) -> Iterator[Image.Image]:
         """Paints the pictures one after the other."""
@@ -152,7 +184,7 @@ def film_of(world: World, episode: Recorded, title: str | None = None, fps: Leng
     steps = int((live > 0).sum())
     powers = np.arange(steps) + (1 if world.timing == "arrival" else 0)
     returns = np.append(0.0, np.cumsum(float(world.discount) ** powers * rewards[:steps]))
-    return make_film(
+    return Film(
         world.map,
         cells[: steps + 1],
         sites=world.sites,
@@ -162,43 +194,6 @@ def film_of(world: World, episode: Recorded, title: str | None = None, fps: Leng
         title=title,
         fps=fps,
     )
-
-
-def make_film(
-    map: Map,
-    states: ArrayLike,
-    *,
-    sites: Any,
-    rewards: ArrayLike,
-    remaining: ArrayLike,
-    returns: ArrayLike,
-    title: str | None = None,
-    fps: Length = 6,
-    cell_pixels: int | None = None,
-    views: UInt8[np.ndarray, "frames height width 3"] | None = None,
-) -> Film:
-    """Returns the film of an episode of T steps. `world.film(episode)` is the short way.
-
-    `states` (T + 1,), `remaining` (T + 1, sites) and `returns` (T + 1,) have an entry for the start and one for each
-    step; `rewards` are those of fresh sites. `views` (T + 1, height, width, 3) is what the agent sees (`views_along`).
-    Raises ValueError if their shapes do not agree.
-    """
-    check_map(map)
-    states, patches = check_states(map, states, "states"), find_patches(map, sites)
-    frames = len(states)
-    if not frames:
-        raise ValueError("states is empty: give at least the state that the episode starts in")
-    if not 0 < fps <= 100:
-        raise ValueError(f"fps is {fps}: give a number above 0 and up to 100, the most that a GIF can show")
-    if cell_pixels is not None and cell_pixels < 4:
-        raise ValueError(f"cell_pixels is {cell_pixels}: give at least 4, or None to have it chosen")
-    rewards = check_numbers(rewards, (len(patches),), "rewards", "one for each of `sites`")
-    wanted = "a row for each of `states`, a column a site"
-    remaining = check_numbers(remaining, (frames, len(patches)), "remaining", wanted)
-    returns = check_numbers(returns, (frames,), "returns", "one for each of `states`")
-    if views is not None and len(views) != frames:
-        raise ValueError(f"views has {len(views)} pictures: give one for each of the {frames} `states`")
-    return Film(map, states, patches, rewards, remaining, returns, title, fps, cell_pixels, views)
 
 
 def views_along(
