@@ -9,7 +9,7 @@ NumPy if it has a twin there.
 """
 
 import dataclasses
-from typing import Any
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -59,11 +59,12 @@ def _check_value(observation: Any) -> None:
         _require(
             is_field and isinstance(getattr(observation, name), bool), observation, f"`{name}` is no field of bools"
         )
+    copy = dataclasses.replace(cast(Any, observation))
     try:
-        same = hash(dataclasses.replace(observation)) == hash(observation)
+        same = hash(copy) == hash(observation)
     except TypeError:
         same = False
-    equal = dataclasses.replace(observation) == observation
+    equal = copy == observation
     _require(same and equal, observation, "a copy is not equal to it, or it has no hash: use @dataclass(frozen=True)")
 
 
