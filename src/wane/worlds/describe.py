@@ -19,7 +19,7 @@ import inspect
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import jax
 import numpy as np
@@ -29,19 +29,19 @@ from wane import depletion as depletions
 from wane import regrowth
 from wane.checks import is_traced
 from wane.depletion import Depletion
-from wane.files import DEEPEST, is_deep, read_json
+from wane.files import DEEPEST, as_json, is_deep, read_json
 from wane.mdp import MDP
 from wane.names import unknown
 from wane.plugins import find, name_of, offered
 from wane.texts import shown
 from wane.worlds.control import task as control
-from wane.worlds.control.task import Task
+from wane.worlds.control.task import ControlTask
 from wane.worlds.mdp_world import MDPWorld
 from wane.worlds.observe import OBSERVATIONS, Function, name_of_observation, read_observation
 from wane.worlds.world import World
 
 Description = dict[str, Any]
-"""A dictionary whose values are None, text, numbers, lists of these, and dictionaries of the same form."""
+"""A dictionary whose values are None, text, numbers, lists of these, and dictionaries of the same kind."""
 
 KINDS: dict[str, type[Depletion]] = {
     name: kind
@@ -73,7 +73,7 @@ class Kinds(NamedTuple):
         """Returns the name by which objects of a class are saved, or None if they cannot be saved."""
         return next((name for name, own in self.own.items() if own is kind), None) or name_of(self.group, kind)
 
-    def describe(self, value: Any, plain: Callable[[Any, str], Any]) -> Description:
+    def describe(self, value: Any) -> Description:
         """Returns an object as its kind and its parameters. Raises TypeError if its class cannot be saved."""
         kind = self.name_of(type(value))
         if kind is None:
@@ -84,7 +84,7 @@ class Kinds(NamedTuple):
                 f"dataclasses.replace(world, {self.noun}=…)"
             )
         given = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
-        return {"kind": kind} | {name: plain(each, f"{kind}.{name}") for name, each in given.items()}
+        return {"kind": kind} | {name: _plain(each, f"{kind}.{name}") for name, each in given.items()}
 
     def read(self, description: Any, trust: Sequence[str], reader: Callable[..., Callable[..., Any]]) -> Any:
         """Returns the object of a description; `reader(field)` reads the value of a field.
@@ -98,6 +98,8 @@ class Kinds(NamedTuple):
         kind = self._called(description["kind"], trust)
         values = {name: value for name, value in description.items() if name != "kind"}
         fields = {field.name: field for field in dataclasses.fields(kind)}
+        if "equation" in fields and "form" in values:  # Files of 0.2.0 have the old name.
+            values["equation"] = values.pop("form")
         _check_keys(values, f"a {kind.__name__}", dataclasses.fields(kind))
         return kind(**{name: reader(fields[name])(each, f"{kind.__name__}.{name}") for name, each in values.items()})
 
@@ -129,7 +131,7 @@ def describe(world: Any) -> Description:
     Raises TypeError for a depletion or an observation of the user's own, and while JAX traces a setting: neither can
     be written down.
     """
-    if isinstance(world, Task):
+    if isinstance(world, ControlTask):
         return control.describe(world)
     if not isinstance(world, World | MDPWorld):
         raise TypeError(
@@ -147,7 +149,7 @@ def describe(world: Any) -> Description:
     return {name: own[name] if name in own else _plain(value, name) for name, value in given.items()}
 
 
-def from_description(description: Any, trust: Sequence[str] = ()) -> World | MDPWorld | Task:
+def from_description(description: Any, trust: Sequence[str] = ()) -> World | MDPWorld | ControlTask:
     """Returns the world or the control task of a description. Settings that are not in it have their defaults.
 
     Raises ValueError for unknown settings and for values that cannot be those of a world, and for a task or a depletion
@@ -238,7 +240,7 @@ def describe_depletion(depletion: Depletion) -> Description:
 
     Raises TypeError for a depletion that comes neither with this package nor as an entry point of another one.
     """
-    return _DEPLETIONS.describe(depletion, _plain)
+    return _DEPLETIONS.describe(depletion)
 
 
 def kind_of(kind: type[Any]) -> str | None:
@@ -269,11 +271,7 @@ def describe_observation(observation: Any) -> str | Description:
             f"named one, dataclasses.replace(world, observation=…), out of {', '.join(OBSERVATIONS)}, and give yours "
             "to the world that you load"
         )
-
-    def plain(value: Any, name: str) -> Any:
-        return value if isinstance(value, bool) else _plain(value, name)
-
-    return name_of_observation(observation) or _OBSERVATIONS.describe(observation, plain)
+    return name_of_observation(observation) or _OBSERVATIONS.describe(observation)
 
 
 def observation_from_description(description: Any, trust: Sequence[str] = ()) -> Any:
@@ -284,16 +282,14 @@ def observation_from_description(description: Any, trust: Sequence[str] = ()) ->
 
 
 def _plain(value: Any, name: str) -> Any:
-    """Returns a value in the form of JSON: arrays as lists, numbers of NumPy and JAX as Python numbers."""
-    if is_traced(value):
+    """Returns a value as JSON holds it: arrays as lists, numbers of NumPy and JAX as Python numbers."""
+    if is_traced(*jax.tree_util.tree_leaves(value)):
         raise TypeError(f"{name} is not known while JAX traces: describe a world outside of jit, vmap and grad")
-    if isinstance(value, np.ndarray | np.generic | jax.Array):
-        return _plain(value.tolist(), name)
-    if isinstance(value, list | tuple):
-        return [_plain(entry, name) for entry in value]
-    if value is None or isinstance(value, str) or _is_number(value):
-        return value
-    raise TypeError(f"{name} = {value!r} cannot be saved: it is neither text, nor a number, nor an array of numbers")
+
+    def refuse(value: Any) -> NoReturn:
+        raise TypeError(f"{name} = {value!r} cannot be saved: it is neither text, nor a number, nor an array of them")
+
+    return as_json(value, refuse)
 
 
 def _is_number(value: Any) -> bool:
