@@ -384,3 +384,10 @@ def test_a_world_in_place_of_a_map_is_told_the_short_way(unchecked_types):
     ):
         with pytest.raises(TypeError, match=r"this draws a Map, got World: a world draws itself, world.draw\(…\)"):
             call()
+
+
+def test_the_old_name_warns():
+    with pytest.warns(DeprecationWarning, match="wane.worlds.draw.still is now wane.worlds.draw.draw_map"):
+        assert draw.still is draw.draw_map
+    with pytest.raises(AttributeError, match="no attribute 'stil'"):
+        _ = draw.stil

@@ -98,7 +98,7 @@ def test_q_lambda_learns_to_be_almost_as_good_as_the_optimum():
 
 def test_td_finds_the_representation_of_an_mdp_that_ends():
     room = world(random_mdp(ends=[3]), horizon=10, policies=[np.zeros(5, int)])
-    config = td.Config(episodes=8000, step_size=0.02, epsilon=0.0, form="state")
+    config = td.Config(episodes=8000, step_size=0.02, epsilon=0.0, rows="state")
     state, _ = jax.jit(lambda key: td.train(key, room, config))(KEY)
     exact = wane.lambda_representation(room.mdp.under(room.policies[0]), 0.5, discount=0.9, sites=room.sites)
     np.testing.assert_allclose(state.phi, exact.matrix, atol=0.12)
