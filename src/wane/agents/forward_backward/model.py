@@ -19,7 +19,18 @@ from jaxtyping import Array, Float, Int
 
 from wane.agents.common.networks import MLP, Linear, make_linear, make_mlp
 from wane.checks import is_traced
-from wane.settings import Checked, Count, Discount, NotNegative, Positive, Probability, Range, Share, renamed, require
+from wane.settings import (
+    Checked,
+    Count,
+    Discount,
+    NotNegative,
+    Positive,
+    Probability,
+    Range,
+    Share,
+    check_setting,
+    renamed,
+)
 from wane.types import Integer, PerSite, Scalar
 from wane.worlds.process import Tabular
 
@@ -101,10 +112,12 @@ class Config(Checked):
         """Raises SettingError if Φ would be infinite, or if the replay cannot hold what is collected at once."""
         endless = self.condition != "nothing" or (not is_traced(self.lam) and np.any(np.asarray(self.lam) == 1))
         finite = is_traced(self.discount) or self.discount < 1 or not endless
-        require(finite, self, "discount", "a discount below 1 is needed, because Φ is infinite with λ = 1 and γ = 1")
+        check_setting(
+            finite, self, "discount", "a discount below 1 is needed, because Φ is infinite with λ = 1 and γ = 1"
+        )
         collected = self.schedule.episodes * self.horizon
         needed = f"at least {collected:,} is needed, because so many transitions are collected at once"
-        require(self.replay >= collected, self, "replay", needed)
+        check_setting(self.replay >= collected, self, "replay", needed)
 
 
 class Forward(eqx.Module):

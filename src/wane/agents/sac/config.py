@@ -8,7 +8,7 @@ from jaxtyping import ArrayLike
 
 from wane.agents.bandit import Config as Bandit
 from wane.checks import is_traced
-from wane.settings import DISTINCT, Checked, Count, Finite, Lambda, Positive, Range, Share, renamed, require
+from wane.settings import DISTINCT, Checked, Count, Finite, Lambda, Positive, Range, Share, check_setting, renamed
 from wane.types import Flag, Integer, Scalar
 
 BANDIT = Bandit()
@@ -80,17 +80,17 @@ class Config(Checked):
     def rules(self) -> None:
         """Raises SettingError for settings that contradict each other, such as a λ < 1 without a λF."""
         needed = "a lower limit and then a higher one are needed, because what is outside of them is cut off"
-        require(self.limits[0] < self.limits[1], self, "limits", needed)
+        check_setting(self.limits[0] < self.limits[1], self, "limits", needed)
         for name in ("steps", "collection_steps"):
             whole = f"a multiple of block = {self.block:,} is needed, because steps are taken in blocks"
-            require(getattr(self, name) % self.block == 0, self, name, whole)
-        require(len(self.hidden) > 0, self, "hidden", "at least one layer is needed")
+            check_setting(getattr(self, name) % self.block == 0, self, name, whole)
+        check_setting(len(self.hidden) > 0, self, "hidden", "at least one layer is needed")
         needed = f"at least {self.batch:,} is needed, because that is a batch"
-        require(self.replay >= self.batch, self, "replay", needed)
+        check_setting(self.replay >= self.batch, self, "replay", needed)
         if not is_traced(self.lambda_features, self.adaptive, self.lam):
             fine = bool(self.lambda_features or (not self.adaptive and self.lam == 1))
             needed = "True is needed, because the target of λ < 1 is made of the λF"
-            require(fine, self, "lambda_features", needed)
+            check_setting(fine, self, "lambda_features", needed)
 
     @property
     def has_features(self) -> bool:
@@ -113,4 +113,4 @@ class Config(Checked):
         """Raises SettingError if some agent has two critics and a λF, but the settings have only two networks."""
         needed = int(np.max(np.asarray(critics) + np.asarray(lambda_features)))
         reason = f"{needed} are needed, because an agent has two critics and a λF"
-        require(needed <= self.networks, self, "networks", reason)
+        check_setting(needed <= self.networks, self, "networks", reason)

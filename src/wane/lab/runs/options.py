@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Annotated, Literal
 
-from wane.settings import Checked, Range, require
+from wane.settings import Checked, Range, check_setting
 
 
 @dataclass(frozen=True)
@@ -28,9 +28,11 @@ class Launcher(Checked):
         """Raises SettingError if an option belongs to the other launcher."""
         for name in ("ray_address", "gpus"):
             fine = self.launcher == "ray" or not getattr(self, name)
-            require(fine, self, name, "--launcher ray is needed, because the local launcher does not use this option")
+            check_setting(
+                fine, self, name, "--launcher ray is needed, because the local launcher does not use this option"
+            )
         fine = self.launcher == "local" or self.processes == 1
-        require(fine, self, "processes", "1 is needed with --launcher ray; --shards says how many tasks Ray gets")
+        check_setting(fine, self, "processes", "1 is needed with --launcher ray; --shards says how many tasks Ray gets")
 
     def divide(self, seeds: Sequence[int]) -> list[tuple[int, ...]]:
         """Returns the seeds in groups of neighbours, one for each shard or process. No seeds give no groups."""

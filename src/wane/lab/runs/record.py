@@ -1,7 +1,6 @@
 """What a run notes about itself: settings, texts, versions, commit, device, memory."""
 
 import contextlib
-import dataclasses
 import datetime
 import importlib.metadata
 import os
@@ -13,10 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import jax
-import numpy as np
 
 import wane
-from wane.depletion import Depletion
+from wane.files import as_json
 from wane.lab.contract import Experiment
 
 PACKAGES = ("equinox", "jax", "jaxlib", "matplotlib", "numpy", "optax", "pandas", "pyarrow", "scipy")
@@ -36,15 +34,7 @@ def about(experiment: Experiment) -> dict[str, Any]:
 
 def plain(value: Any) -> Any:
     """Returns a setting for JSON: nested settings as dictionaries, arrays as lists, other objects as their `repr`."""
-    if dataclasses.is_dataclass(value) and not isinstance(value, Depletion | type):
-        return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
-    if isinstance(value, dict):
-        return {str(name): plain(each) for name, each in value.items()}
-    if isinstance(value, tuple | list):
-        return [plain(each) for each in value]
-    if isinstance(value, np.ndarray | np.generic | jax.Array):
-        return np.asarray(value).tolist()
-    return value if value is None or isinstance(value, bool | int | float | str) else repr(value)
+    return as_json(value, repr)
 
 
 def commit() -> str | None:
