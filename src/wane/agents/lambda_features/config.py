@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
 from wane.agents import laplacian
-from wane.settings import Checked, Count, Discount, Positive, Probability, Range
+from wane.settings import Checked, Count, Discount, Positive, Probability, Range, check_setting
 from wane.types import Scalar
 
 Target = Literal["product", "vector"]
