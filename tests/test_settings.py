@@ -125,7 +125,7 @@ AGENTS = (q_lambda, q_learning, td, gpi, planner, policy_iteration, forward_back
         (policy_iteration, {"sweeps": -1}),
         (forward_backward, {"polyak": 2.0}),
         (forward_backward, {"temperature": 0.0}),
-        (forward_backward, {"memory": 10}),
+        (forward_backward, {"replay": 10}),
         (forward_backward, {"width": 10**12}),
     ],
 )
