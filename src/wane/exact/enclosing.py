@@ -17,8 +17,9 @@ F_B = M(s, x)/d, K_B = R = 1 − 1/d, ℓ(s) = h(s) − F_B h(x), ℓ(x) = h(x)/
 1 / (1 − λR). For a larger X the rows of X are taken out of the system. Negative rewards swap the two sides.
 
 Rounding: for a computed x̃, the residual ρ = b − (I − γP)x̃ is computed too, and a bound on its own rounding is added.
-Then |x − x̃| ≤ max|ρ| / (1 − γ), because the rows of (I − γP)⁻¹ sum to at most 1 / (1 − γ). This holds for whatever
-method has found x̃. Whatever is derived from x̃ is widened by a multiple of the machine's precision.
+Then |x − x̃| ≤ n max|ρ|, where n bounds the sums of the rows of (I − γP)⁻¹: 1 / (1 − γ), or max t / min (I − γP)t for a
+t > 0 with (I − γP)t > 0. This holds for whatever method has found x̃ and t. Whatever is derived from x̃ is widened by a
+multiple of the machine's precision.
 """
 
 import math
@@ -39,6 +40,7 @@ from wane.sums import SERIES_LONGEST, check_bound, return_power
 EPSILON = float(np.finfo(float).eps)
 ROWS = 1e-12
 """How far the sum of a row may exceed 1 after the checks of `FunctionKernel`."""
+_UNIT = 1.01 * EPSILON / 2  # The relative error of one operation, with room for those of higher order.
 _WIDE = 16 * EPSILON
 _SMALL = 400  # LU solves so few states at once, whatever their graph is.
 _AT_ONCE = 32
@@ -73,10 +75,24 @@ class Resolvent:
     def solve(self, rhs: Float[np.ndarray, "n k"]) -> tuple[Float[np.ndarray, "n k"], Float[np.ndarray, " k"]]:
         """Return (I − γP)⁻¹ rhs, and a bound on the largest error of each column."""
         x = self.apply(rhs)
-        residual = np.abs(rhs - (x - self.discount * (self.kernel @ x)))
-        size = np.abs(rhs) + np.abs(x) + self.discount * (self.kernel @ np.abs(x))
-        error = np.max(residual + EPSILON * self.terms * size, axis=0, initial=0.0) / (1 - self.upper_discount)
+        residual, rounding = self._residual(rhs, x)
+        error = np.max(np.abs(residual) + rounding, axis=0, initial=0.0) * self.norm
         return x, np.where(np.isfinite(error), error, np.inf)
+
+    def _residual(self, rhs: Any, x: Any) -> tuple[Any, Any]:
+        """Return rhs − (I − γP)x, and a bound on its rounding."""
+        size = np.abs(rhs) + np.abs(x) + self.discount * (self.kernel @ np.abs(x))
+        return rhs - (x - self.discount * (self.kernel @ x)), _UNIT * self.terms * size
+
+    @cached_property
+    def norm(self) -> float:
+        """A bound on the sums of the rows of (I − γP)⁻¹: the discounted time until the chain leaves."""
+        ones = np.ones((self.kernel.shape[0], 1))
+        time = np.maximum(self.apply(ones), 0.0)
+        residual, rounding = self._residual(ones, time)
+        least = 1 - float(np.max(residual + rounding, initial=0.0))  # Here (I − γP)t is 1 minus the residual.
+        trivial = (1 + _WIDE) / (1 - self.upper_discount)
+        return min(float(time.max(initial=1.0)) / least * (1 + _WIDE), trivial) if least > 0.5 else trivial
 
     def apply(self, rhs: Float[np.ndarray, "n k"], transposed: bool = False) -> Float[np.ndarray, "n k"]:
         """Return (I − γP)⁻¹ rhs, or the transposed inverse times rhs, as it was computed."""
@@ -109,7 +125,7 @@ class Ball:
     @property
     def out_error(self) -> float:
         """A bound on what rounding `out` does to a solution for it."""
-        return EPSILON * self.resolvent.terms * float(self.out.max(initial=0.0)) / (1 - self.gamma)
+        return EPSILON * self.resolvent.terms * float(self.out.max(initial=0.0)) * self.resolvent.norm
 
     def visits(self, sites: Int[np.ndarray, " k"], starts: Int[np.ndarray, " starts"]) -> "Visits":
         """Return how often some states are visited from the starts, from each other, and from the entries."""
@@ -250,7 +266,7 @@ class Patch:
         killed = Resolvent(sp.csr_array(rows[:, others]), ball.discount)
         into: Any = ball.discount * rows[:, states].toarray()
         x, error = killed.solve(np.column_stack([into, ball.out[others]]))
-        error = error + EPSILON * killed.terms / (1 - ball.gamma)
+        error = error + EPSILON * killed.terms * killed.norm
         low, high = np.zeros((n, k + 1)), np.zeros((n, k + 1))
         low[others], high[others] = np.maximum(x - error, 0.0), np.clip(x + error, 0.0, 1.0)
         if not ball.out.any():
@@ -293,21 +309,24 @@ class Patch:
         if depletion.common_ratio is not None:
             return self._geometric(float(depletion.common_ratio), missing), _Sums(np.zeros(k), np.zeros(k), 0.0)
         stays = min(float((above.sum(1) + missing).max()), self.ball.gamma)
-        terms, rest = _number_of_terms(depletion, np.array([1 - stays]))
+        terms, _ = _number_of_terms(depletion, np.array([1 - stays]))
         worths = _worths(depletion, np.arange(terms)[:, None], 1)[:, 0]
         least, most, wide = np.ones(k), np.ones(k), 1 + 4 * k * EPSILON
-        low, high, top = np.zeros((2, k)), np.zeros((2, k)), np.zeros(2)
+        low, high, top, largest = np.zeros((2, k)), np.zeros((2, k)), np.zeros(2), 1.0
         for worth in worths:
-            part = int(worth < 0)
-            low[part] += abs(worth) * least
-            high[part] += abs(worth) * most
-            top[part] += abs(worth) * most.max()
+            part, size = int(worth < 0), abs(float(worth))
+            low[part] += size * least
+            high[part] += size * most
+            top[part] += size * largest
             least = below @ least / wide
-            most = np.minimum((above @ most + missing * most.max()) * wide, self.ball.gamma * most.max())
+            most = np.minimum((above @ most + missing * largest) * wide, self.ball.gamma * largest)
+            largest = float(most.max())
+            if largest < 1e-17 * (1 - stays):
+                break
+        ends = terms >= np.max(depletion.paying_visits)
+        rest = 0.0 if ends and largest >= 1e-17 * (1 - stays) else depletion.bound * largest / (1 - stays) * wide
         slack = 1 + 4 * EPSILON * len(worths)
-        rest = float(rest[0])
-        sums = [_Sums(low[i] / slack, high[i] * slack + rest, float(top[i]) * slack + rest) for i in (0, 1)]
-        return sums[0], sums[1]
+        return tuple(_Sums(low[i] / slack, high[i] * slack + rest, float(top[i]) * slack + rest) for i in (0, 1))
 
     def _geometric(self, lam: float, missing: Float[np.ndarray, " k"]) -> "_Sums":
         """Return bounds on (I − λK)⁻¹ 1: with U = max of it, it is at most a + cU, so that U ≤ max a / (1 − max c)."""

@@ -28,7 +28,7 @@ from wane.exact.exploring import Explored
 from wane.exact.representations import check_depletion, check_parameters, check_tolerance, check_whole
 from wane.function_kernel import FunctionKernel, call, shown
 from wane.limits import memory_limit
-from wane.mdp import check_discount
+from wane.mdp import check_discount, reachable
 from wane.types import Integer, Scalar
 
 BUDGET = 1_000_000
@@ -269,6 +269,7 @@ class _Search:
                 break
             self._grow()
         self.explored.check_predecessors()
+        reached = reachable(self.explored.blocks().inside, self.starts)
         width = self.upper - self.lower
         widest = int(np.argmax(width))
         rounding, beyond = min(self.rounding[widest], width[widest]), 2 * self.beyond[widest]
@@ -285,7 +286,7 @@ class _Search:
             seconds=time.perf_counter() - self.began,
             stopped=stopped,
             split={name: float(part) for name, part in parts.items()},
-            unreached=self.payers.unreached(self.never),
+            unreached=self.payers.unreached([not reached[states].any() for states in self.places]),
         )
 
     def _stopped(self) -> str:
@@ -311,11 +312,12 @@ class _Search:
         before, self.last = self.last, (size, log_width)
         slope = (log_width - before[1]) / (size - before[0]) if size > before[0] else 0.0
         growth = (np.log(self.tolerance) - log_width) / slope if slope < 0 else 0.0
-        return np.exp(size + max(growth, np.log(_LEAST_GROWTH)))
+        return self.explored.size * np.exp(np.clip(growth, np.log(_LEAST_GROWTH), np.log(2)))
 
     def _bound(self) -> None:
         """Set the bounds, what rounding adds to their width, and the mass by which states are explored next."""
         places, rewards = self.payers.found(self.explored)
+        self.places = places
         ball = Ball(self.explored.blocks(), self.gamma)
         self.columns = max((len(each) for each in places), default=1)
         found, tight = _enclose(ball, places, self.starts, self.payers.depletion)
@@ -326,7 +328,6 @@ class _Search:
         self.lower = np.maximum(self.lower, found.low @ gains - found.high @ losses - summing - self.beyond)
         self.upper = np.minimum(self.upper, found.high @ gains - found.low @ losses + summing + self.beyond)
         self.rounding = tight @ size + 2 * summing
-        self.never = np.all(found.high <= leaving[:, None] * found.outside + tight, axis=0)
         wide = self.upper - self.lower > self.tolerance
         outside = size * found.outside
         weights = np.zeros(ball.size)
@@ -347,7 +348,9 @@ class _Search:
         """Explore where most mass arrives, until what is left is negligible or there are twice as many states."""
         explored, arriving = self.explored, self.arriving
         begun, most, goal, enough = explored.size, self._most(), self.tolerance / 4, self._foreseen()
-        if explored.kernel.predecessors is not None:  # Less mass leaves, and less of it comes back: the width falls twice.
+        if (
+            explored.kernel.predecessors is not None
+        ):  # Less mass leaves, and less of it comes back: the width falls twice.
             goal = np.sqrt(goal * max(float(arriving[explored.place < 0].sum()), goal))
         while explored.size < most:
             waiting = np.flatnonzero((arriving > 0) & (explored.place < 0))
