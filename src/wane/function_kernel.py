@@ -83,9 +83,9 @@ class FunctionKernel:
             return source
         if hasattr(source, "unwrapped"):
             source = _tabular(source)
-        if hasattr(source, "function_mdp"):
-            source = source.function_mdp()
-        elif hasattr(source, "tables") and hasattr(source, "slip"):
+        if hasattr(source, "function_kernel"):
+            return source.function_kernel(_required(policy))
+        if hasattr(source, "tables") and hasattr(source, "slip"):
             source = _on_a_map(source)
         elif isinstance(getattr(source, "mdp", None), MDP):
             source = source.mdp
@@ -144,7 +144,7 @@ class FunctionMDP:
         chosen = _required(policy)
 
         def successors(states: Any) -> Any:
-            weights = _weights(chosen, states, self.n_actions)
+            weights = action_weights(chosen, states, self.n_actions)
             rows = [action.rows(states) for action in self.actions]
             likely = [weights[:, [a]] * chances for a, (_, chances) in enumerate(rows)]
             return np.concatenate([after for after, _ in rows], axis=1), np.concatenate(likely, axis=1)
@@ -221,7 +221,7 @@ def _required(policy: Any) -> Any:
     return policy
 
 
-def _weights(policy: Any, states: States, n_actions: int) -> Float[np.ndarray, "n actions"]:
+def action_weights(policy: Any, states: States, n_actions: int) -> Float[np.ndarray, "n actions"]:
     """Return π(a|s) for some states."""
     if _uniform(policy):
         return np.full((len(states), n_actions), 1 / n_actions)

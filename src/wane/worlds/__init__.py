@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from wane.lazy import attach
 from wane.worlds.catalog import make, names, register, shortest_paths
+from wane.worlds.endless import EndlessField
 from wane.worlds.grid import ACTIONS, Map
 from wane.worlds.mdp_world import MDPWorld
 from wane.worlds.observe import OBSERVATIONS, Seen
@@ -28,6 +29,7 @@ __all__ = [
     "OBSERVATIONS",
     "Depleting",
     "DepletingVector",
+    "EndlessField",
     "Environment",
     "FirstPerson",
     "MDPWorld",
