@@ -326,7 +326,8 @@ class Patch:
         ends = terms >= np.max(depletion.paying_visits)
         rest = 0.0 if ends and largest >= 1e-17 * (1 - stays) else depletion.bound * largest / (1 - stays) * wide
         slack = 1 + 4 * EPSILON * len(worths)
-        return tuple(_Sums(low[i] / slack, high[i] * slack + rest, float(top[i]) * slack + rest) for i in (0, 1))
+        rising, falling = (_Sums(low[i] / slack, high[i] * slack + rest, float(top[i]) * slack + rest) for i in (0, 1))
+        return rising, falling
 
     def _geometric(self, lam: float, missing: Float[np.ndarray, " k"]) -> "_Sums":
         """Return bounds on (I − λK)⁻¹ 1: with U = max of it, it is at most a + cU, so that U ≤ max a / (1 − max c)."""

@@ -112,7 +112,7 @@ def evaluate_local(
     """
     starts, gamma = _as_states(at), _check(depletion, discount)
     check_tolerance(tolerance)
-    options = dict(discount=gamma, tolerance=float(tolerance), budget=check_whole("budget", budget, 1))
+    options: dict[str, Any] = dict(discount=gamma, tolerance=float(tolerance), budget=check_whole("budget", budget, 1))
     source = FunctionKernel.of(kernel, policy)
     payers = _payers(rewards, depletion, largest_reward, starts)
     if executor is not None and len(starts) > 1:

@@ -329,5 +329,5 @@ class EndlessField:
         remaining = np.stack([self.remaining_at(state, sites) for state in states])
         places = np.array([part.map.state(*cell) for cell in cells - (top, left) + 1])
         pays = np.asarray(rewards, float)
-        episode = SimpleNamespace(cells=places, rewards=pays, remaining=remaining, live=np.ones(len(pays)))
+        episode: Any = SimpleNamespace(cells=places, rewards=pays, remaining=remaining, live=np.ones(len(pays)))
         return part.film(episode, path)

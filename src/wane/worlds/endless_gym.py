@@ -44,8 +44,9 @@ class FieldEnvironment(gymnasium.Env):
         cell = np.asarray((options or {}).get("state", self.world.start), np.int32)
         if cell.shape != (2,) or not self.world.is_free(cell):
             raise ValueError(f"an episode begins in a free (row, column), got {cell.tolist()}")
-        seen, self._state = self._begin(cell)
-        return np.asarray(seen), {"remaining": np.asarray(self.world.remaining(self._state))}
+        seen, state = self._begin(cell)
+        self._state = state
+        return np.asarray(seen), {"remaining": np.asarray(self.world.remaining(state))}
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Takes one step, as Gymnasium defines it."""
