@@ -119,6 +119,13 @@ def test_gymnasium_and_pictures(tmp_path):
     assert field.window(10**5, 10**5, 20, 30).map.shape == (22, 32)
 
 
+def test_walls_have_no_value():
+    with pytest.raises(ValueError, match=r"cell \(-1, 3\) is a wall or beyond the border"):
+        EndlessField().values(at=[(-1, 3)])
+    with pytest.raises(ValueError, match="successors raised ValueError at state -5: there is a wall"):
+        wane.evaluate_local(EndlessField(), {-5: 1.0}, wane.Geometric(0.5), discount=0.9, at=[-5], policy="uniform")
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [

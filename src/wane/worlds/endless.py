@@ -275,6 +275,8 @@ class EndlessField:
         field around these cells. The options are its other arguments, such as `budget`.
         """
         cells = np.atleast_2d(np.asarray(self.start if at is None else at, np.int64))
+        if not (free := self.is_free(cells)).all():
+            raise ValueError(f"cell {tuple(cells[~free][0].tolist())} is a wall or beyond the border: name free cells")
         kernel, starts, gamma = self.function_kernel(policy), self.number(cells), float(self.discount)
         arrives = self.timing == "arrival"
         after, chances = kernel.rows(starts) if arrives else (starts[:, None], np.ones((len(starts), 1)))
