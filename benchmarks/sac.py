@@ -22,9 +22,9 @@ import numpy as np
 from benchmarks import QUICK
 from benchmarks.beside import Peer, compare, compare_with_peer, report
 from wane.agents.sac import Config, Fleet, Variant
-from wane.experiments.networks.sac_learning import SIX, VARIANTS
 from wane.extras import MissingExtra
 from wane.worlds.control import Task
+from wane_paper.networks.sac_learning import SIX, VARIANTS
 
 PEERS = {"stable_baselines3": "Stable-Baselines3's SAC", "sbx": "SBX's SAC"}
 FLOORS = {"cpu": None, "gpu": 12.0}

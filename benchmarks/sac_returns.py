@@ -51,7 +51,7 @@ def ours(task: str, steps: int, seeds: int) -> list[list[float]]:
     import numpy as np
 
     from wane.agents.sac import Config, Fleet
-    from wane.experiments.contract import seed_keys
+    from wane.lab.contract import seed_keys
     from wane.worlds.control import Task
 
     config = Config(
@@ -76,7 +76,7 @@ def ours(task: str, steps: int, seeds: int) -> list[list[float]]:
 
 def main(task: str = "Pendulum-v1", steps: str = "10000", seeds: str = "5") -> int:
     from benchmarks.beside import peer_python
-    from wane.experiments.common.statistics import bootstrap
+    from wane.lab.statistics import bootstrap
 
     command = [peer_python("stable_baselines3"), "-P", __file__, "theirs", task, steps]
 

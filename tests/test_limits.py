@@ -17,7 +17,7 @@ from wane.agents import Trained, learned_operator, q_learning, sac
 from wane.agents.common.driving import drive
 from wane.agents.common.policy import Policy
 from wane.exact import DenseLU, SparseLU, bounds, occupancy, renewal_representation
-from wane.runs.evaluation import evaluate
+from wane.lab.runs.evaluation import evaluate
 from wane.worlds import make
 from wane.worlds.control import Task
 from wane.worlds.grid import Map
@@ -63,7 +63,7 @@ CASES = {
     "trace": (lambda: wane.representation(ring(3000), wane.EligibilityTrace(0.5, 0.5), discount=0.9), "`sites`"),
     "renewal": (lambda: renewal_representation(ring(3000), HALF, discount=0.9), "name fewer `sites`"),
     "iterate": (lambda: wane.iterate(ring(3000), 0.5, discount=0.9), "the iteration needs .* name fewer `sites`"),
-    "state–action": (lambda: two_ways(3000).backup(ZEROS), "the state–action form needs .*q_values"),
+    "state–action": (lambda: two_ways(3000).backup(ZEROS), "the state–action table needs .*q_values"),
     "patch": (
         lambda: wane.patch_representation(ring(3000), [ALL[:1500]], wane.FirstVisits(3), discount=0.9),
         "3000 states × 1500 states that count × 8 bytes .* use Geometric",

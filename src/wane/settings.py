@@ -7,7 +7,7 @@
         rounds: Annotated[int, Range(2, 100)] = 10
 
         def rules(self) -> None:
-            require(self.rounds >= len(self.lambdas), self, "rounds", "at least one for each λ is needed")
+            check_setting(self.rounds >= len(self.lambdas), self, "rounds", "at least one for each λ is needed")
 
 `Checked` checks all fields when such a dataclass is made, those of nested dataclasses included, and then calls `rules`,
 which checks conditions on several fields. An error names the setting, the value that it got and what is needed:
@@ -51,8 +51,8 @@ class SettingError(ValueError):
         >>> SettingError("agent.step_size", 7.0, "a number between 0 and 1 is needed").as_option
         '--agent.step-size 7: a number between 0 and 1 is needed'
         """
-        many = isinstance(self.value, tuple | list)
-        value = cut(" ".join(map(_shown, self.value)), 4 * LONGEST_VALUE) if many else _shown(self.value)
+        is_list = isinstance(self.value, tuple | list)
+        value = cut(" ".join(map(_shown, self.value)), 4 * LONGEST_VALUE) if is_list else _shown(self.value)
         return f"--{self.name.replace('_', '-')} {value}".rstrip() + f": {self.needed}"
 
 
@@ -145,7 +145,7 @@ def deferred() -> Iterator[None]:
         _deferred.reset(token)
 
 
-def require(fine: bool, settings: Any, name: str, needed: str) -> None:
+def check_setting(fine: bool, settings: Any, name: str, needed: str) -> None:
     """Raises SettingError unless `fine` is true. The error names a setting, "agent.epsilon", and shows its value."""
     if not fine:
         value = settings

@@ -23,7 +23,7 @@ from adversary.frame import Fuzzer, assert_in_words, one_of
 from wane.agents import Trained, load
 from wane.agents.common.contract import find, names
 from wane.files import DamagedFile, write_json
-from wane.runs.evaluation import evaluate
+from wane.lab.runs.evaluation import evaluate
 from wane.worlds import describe, make
 from wane.worlds.control import Task
 

@@ -19,7 +19,7 @@ from wane.agents.common.views import Sight
 from wane.agents.forward_backward.tasks import all_rewards
 from wane.agents.forward_backward.training import collect
 from wane.files import DamagedFile, read_json, save_arrays, write_json
-from wane.runs.evaluation import evaluate
+from wane.lab.runs.evaluation import evaluate
 from wane.testing import check_agent
 from wane.worlds import MDPWorld, make
 from wane.worlds.control import Task

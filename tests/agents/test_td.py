@@ -19,9 +19,9 @@ DEPLETIONS = [
     wane.Geometric(0.5),
     wane.Geometric([0.0, 1.0]),
     wane.EligibilityTrace(0.5, 0.6),
-    wane.EligibilityTrace(0.3, 0.6, form="representation"),
+    wane.EligibilityTrace(0.3, 0.6, equation="representation"),
     wane.TotalTime(0.5, 0.9),
-    wane.TotalTime(0.5, 0.9, form="representation"),
+    wane.TotalTime(0.5, 0.9, equation="representation"),
 ]
 
 
@@ -49,14 +49,14 @@ def test_targets_by_hand():
 
     fading, lost = jnp.array([1.5, 0.5]), (1 - 0.25) * 0.9 * 0.6 * 1.5
     for form, now in (("reward", 1.0), ("representation", 0.25)):
-        trace = wane.EligibilityTrace(0.25, 0.6, form=form)
+        trace = wane.EligibilityTrace(0.25, 0.6, equation=form)
         np.testing.assert_allclose(trace_target(phi_next, fading, visited, trace, 0.9), [now - lost + 0.9 * 2, 0.9 * 3])
     both = targets(State(phi_next, fading), visited, trace, 0.9, 1e3)
     np.testing.assert_allclose(both.phi, [0.25 - lost + 0.9 * 2, 0.9 * 3])
     np.testing.assert_allclose(both.fading, [1 + 0.9 * 0.6 * 1.5, 0.9 * 0.6 * 0.5])
 
     for form, q in (("reward", 2.0), ("representation", 0.5)):
-        total = wane.TotalTime(0.25, 0.5, form=form)
+        total = wane.TotalTime(0.25, 0.5, equation=form)
         found = total_time_target(phi_next, visited, total, 0.9, 1e3)
         np.testing.assert_allclose(found, [1 + 0.9 * 0.25 * 2, 0.9 * q * 3])
         np.testing.assert_allclose(total_time_target(phi_next, visited, total, 0.9, 1.0), [1, min(0.9 * q * 3, 1)])

@@ -11,10 +11,10 @@ from experiments.test_settings_networks import RECURRENT, toy
 from wane.agents import a2c
 from wane.agents.a2c import Config
 from wane.agents.common.rollout import play
-from wane.experiments.contract import join
-from wane.experiments.networks.a2c import EXPERIMENT
-from wane.experiments.networks.a2c_learning import config_of, variants
-from wane.runs import SavingLoop
+from wane.lab.contract import join
+from wane.lab.runs import SavingLoop
+from wane_paper.networks.a2c import EXPERIMENT
+from wane_paper.networks.a2c_learning import config_of, variants
 
 TOY = toy("a2c", seeds=2, agent=Config(**RECURRENT))
 AGENT = TOY.agent

@@ -10,16 +10,16 @@ import pytest
 import wane
 from wane.agents import load, sac
 from wane.agents.sac import Config
-from wane.experiments.networks import sac_depleting
-from wane.experiments.networks.sac import EXPERIMENT
-from wane.experiments.networks.sac_claims import PAPER as STATED
-from wane.experiments.networks.sac_claims import flops_to_reach
-from wane.experiments.networks.sac_depleting import EXPERIMENT as DEPLETING
-from wane.experiments.networks.sac_flops import EXPERIMENT as FLOPS
-from wane.experiments.networks.sac_flops import Flops
-from wane.experiments.networks.sac_learning import SIX, VARIANTS, Control, Course
-from wane.runs import SavingLoop, evaluation
+from wane.lab.runs import SavingLoop, evaluation
 from wane.worlds.control import Task
+from wane_paper.networks import sac_depleting
+from wane_paper.networks.sac import EXPERIMENT
+from wane_paper.networks.sac_claims import PAPER as STATED
+from wane_paper.networks.sac_claims import flops_to_reach
+from wane_paper.networks.sac_depleting import EXPERIMENT as DEPLETING
+from wane_paper.networks.sac_flops import EXPERIMENT as FLOPS
+from wane_paper.networks.sac_flops import Flops
+from wane_paper.networks.sac_learning import SIX, VARIANTS, Control, Course
 
 AGENT = Config(hidden=(4,), batch=4, memory=40, random_steps=6, collection_steps=8, steps=12, epochs=3)
 SEVEN = tuple(VARIANTS)

@@ -13,9 +13,9 @@ import pandas as pd
 import pytest
 
 from wane.agents.forward_backward import Schedule
-from wane.experiments import LEARNED as NETWORKS
-from wane.experiments import find
-from wane.experiments.contract import Loop, flat
+from wane.lab import find
+from wane.lab.contract import Loop, flat
+from wane_paper.collection import LEARNED as NETWORKS
 
 LEARNED = [name for name in NETWORKS if name != "sac-flops"]
 """sac-flops counts what an update costs and learns nothing; its tests are those of sac."""

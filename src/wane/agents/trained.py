@@ -31,10 +31,10 @@ from wane.agents.common.contract import Agent, find
 from wane.agents.common.driving import Played, drive
 from wane.agents.common.policy import Policy
 from wane.agents.common.rollout import Episode, observed, play
-from wane.depletion import Depletion
 from wane.files import (
     Arrays,
     DamagedFile,
+    as_json,
     checksum,
     fill_tree,
     load_arrays,
@@ -143,7 +143,7 @@ class Trained:
             "agent": self.name,
             "version": _version(),
             "world": describe.describe(self.world),
-            "config": _plain(self.config),
+            "config": as_json(self.config, describe.describe_depletion),
         }
         arrays = save_arrays(folder / PARAMS, learned)
         write_json(folder / CONFIG, about | {"files": {PARAMS: checksum(arrays)}}, sealed=True)
@@ -243,19 +243,6 @@ def _version() -> str:
     from wane import __version__
 
     return __version__
-
-
-def _plain(value: Any) -> Any:
-    """Returns a setting as JSON: nested dataclasses become objects, depletions their descriptions, arrays lists."""
-    if isinstance(value, Depletion):
-        return describe.describe_depletion(value)
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
-    if isinstance(value, np.ndarray | jax.Array | np.generic):
-        return np.asarray(value).tolist()
-    if isinstance(value, list | tuple):
-        return [_plain(each) for each in value]
-    return value
 
 
 def _config(kind: type, content: Mapping[str, Any], trust: Sequence[str]) -> Any:

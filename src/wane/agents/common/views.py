@@ -18,7 +18,7 @@ from jaxtyping import Array, Float, Int, UInt8
 
 from wane.agents.common.policy import sample_action
 from wane.mdp import check_policy, probabilities
-from wane.settings import Checked, Range, require
+from wane.settings import Checked, Range, check_setting
 from wane.types import AnyArray
 from wane.worlds.observe import PICTURES, Pixels, make_observation
 from wane.worlds.world import World
@@ -40,7 +40,7 @@ class Sight(Checked):
         """Raises SettingError for an observation that no network takes."""
         fine = self.observation == "index" or self.observation.split(":")[0] in PICTURES
         names = f"index, {' or '.join(PICTURES)}"
-        require(fine, self, "observation", f"{names} is needed, because networks see one-hot states or pictures")
+        check_setting(fine, self, "observation", f"{names} is needed, because networks see one-hot states or pictures")
 
     @property
     def is_picture(self) -> bool:

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 import numpy as np
 
 from wane.checks import is_traced
-from wane.settings import Checked, Count, Discount, NotNegative, Positive, Probability, Range, Share, require
+from wane.settings import Checked, Count, Discount, NotNegative, Positive, Probability, Range, Share, check_setting
 from wane.types import PerSite, Scalar
 
 Condition = Literal["nothing", "uniform", "per state"]
@@ -85,7 +85,9 @@ class Config(Checked):
         """Raises SettingError if Φ would be infinite, or if the memory cannot hold what is collected at once."""
         endless = self.condition != "nothing" or (not is_traced(self.lam) and np.any(np.asarray(self.lam) == 1))
         finite = is_traced(self.discount) or self.discount < 1 or not endless
-        require(finite, self, "discount", "a discount below 1 is needed, because Φ is infinite with λ = 1 and γ = 1")
+        check_setting(
+            finite, self, "discount", "a discount below 1 is needed, because Φ is infinite with λ = 1 and γ = 1"
+        )
         collected = self.schedule.episodes * self.horizon
         needed = f"at least {collected:,} is needed, because so many transitions are collected at once"
-        require(self.memory >= collected, self, "memory", needed)
+        check_setting(self.memory >= collected, self, "memory", needed)

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from wane.agents.bandit import Config as Bandit
 from wane.checks import is_traced
-from wane.settings import DISTINCT, Checked, Count, Finite, Lambda, Positive, Range, Share, require
+from wane.settings import DISTINCT, Checked, Count, Finite, Lambda, Positive, Range, Share, check_setting
 from wane.types import Scalar
 
 BANDIT = Bandit()
@@ -79,17 +79,17 @@ class Config(Checked):
         number of critics that is not 1 or 2.
         """
         needed = "a lower limit and then a higher one are needed, because what is outside of them is cut off"
-        require(self.limits[0] < self.limits[1], self, "limits", needed)
+        check_setting(self.limits[0] < self.limits[1], self, "limits", needed)
         for name in ("steps", "collection_steps"):
             whole = f"a multiple of block = {self.block:,} is needed, because steps are taken in blocks"
-            require(getattr(self, name) % self.block == 0, self, name, whole)
+            check_setting(getattr(self, name) % self.block == 0, self, name, whole)
         if not is_traced(self.critics):
-            require(bool(self.critics in (1, 2)), self, "critics", "1 or 2 is needed")
-        require(len(self.hidden) > 0, self, "hidden", "at least one layer is needed")
-        require(
+            check_setting(bool(self.critics in (1, 2)), self, "critics", "1 or 2 is needed")
+        check_setting(len(self.hidden) > 0, self, "hidden", "at least one layer is needed")
+        check_setting(
             self.memory >= self.batch, self, "memory", f"at least {self.batch:,} is needed, because that is a batch"
         )
         if not any(map(is_traced, (self.feature_weight, self.adaptive, self.lam))):
             plain = self.adaptive == 0 and self.lam == 1
             needed = "a weight above 0 is needed, because the target of λ < 1 is made of the λF"
-            require(bool(self.feature_weight > 0 or plain), self, "feature_weight", needed)
+            check_setting(bool(self.feature_weight > 0 or plain), self, "feature_weight", needed)

@@ -29,7 +29,7 @@ from wane.agents.sac import equations
 from wane.agents.sac.config import Config
 from wane.agents.sac.networks import Critics, evaluate, first, join, look, make_actor, make_critics, q_values
 from wane.checks import is_traced
-from wane.settings import require
+from wane.settings import check_setting
 from wane.types import AnyArray, Scalar, Tree
 from wane.worlds.control import Task
 
@@ -123,7 +123,7 @@ def require_networks(config: Config, critics: ArrayLike, feature_weight: ArrayLi
     """Raises SettingError if an agent has two critics and a λF, but the configuration has only two networks."""
     needed = int(np.max(np.asarray(critics) + (np.asarray(feature_weight) > 0)))
     reason = f"{needed} are needed, because an agent has two critics and a λF (feature_weight = 0 leaves the λF out)"
-    require(needed <= config.networks, config, "networks", reason)
+    check_setting(needed <= config.networks, config, "networks", reason)
 
 
 def row_size(world: Task) -> int:
