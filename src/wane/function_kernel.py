@@ -27,12 +27,11 @@ import jax
 import numpy as np
 from jaxtyping import Float, Int
 
-from wane.mdp import MDP, ROW_TOLERANCE, check_kernel
+from wane.kernels import check_kernel, tolerance_of
+from wane.mdp import MDP
 
 States = Int[np.ndarray, "n"] | Int[np.ndarray, "n numbers"]
 """Some states: whole numbers, or rows of whole numbers."""
-Rows = tuple[Any, Float[np.ndarray, "n k"]]
-"""The next states (n, k) or (n, k, numbers), and their probabilities (n, k)."""
 Policy = Any
 """A function of states that returns an action for each, or a probability for each and every action; an array with one
 such entry for each state number; or "uniform"."""
@@ -50,20 +49,21 @@ class FunctionKernel:
     may_end: bool = False
     """Whether probabilities may sum to less than 1. The rest is the chance that the episode ends."""
 
-    def rows(self, states: States) -> Rows:
-        """Return the next states and their probabilities, checked. Raises a ValueError that names a bad state."""
+    def rows(self, states: States) -> tuple[Any, Float[np.ndarray, "n k"]]:
+        """Return the next states (n, k) and their probabilities. Raises a ValueError that names a bad state."""
         found = call("successors", self.successors, states)
         if not isinstance(found, tuple) or len(found) != 2:
             raise ValueError(f"successors must return a pair (next_states, probabilities), got {type(found).__name__}")
-        likely = np.asarray(found[1])
-        tolerance = 1e-5 if likely.dtype.kind == "f" and likely.dtype.itemsize < 8 else ROW_TOLERANCE
-        chances = _as_table("probabilities of successors", likely, states, "fiub").astype(np.float64)
+        likely = _as_table("probabilities of successors", np.asarray(found[1]), states, "fiub")
+        chances = likely.astype(np.float64)
         after = _as_table("next states of successors", np.asarray(found[0]), states, "iu", states.shape[1:])
         if after.shape[:2] != chances.shape:
             raise ValueError(
                 f"successors returned {after.shape[1]} next states and {chances.shape[1]} probabilities for each state"
             )
-        return after.astype(np.int64, copy=False), _checked_rows(chances, states, tolerance, self.may_end)
+        return after.astype(np.int64, copy=False), _checked_rows(
+            chances, states, tolerance_of(likely.dtype), self.may_end
+        )
 
     def before(self, states: States) -> Any:
         """Return the states (n, k) from which each state may be entered. Only with `predecessors`."""
@@ -75,9 +75,10 @@ class FunctionKernel:
     def of(cls, source: Any, policy: Policy = None) -> "FunctionKernel":
         """Return the kernel of anything that has transition probabilities, under a policy where it has actions.
 
-        `source` is a function (see `FunctionKernel`), a kernel as a matrix, a `FunctionMDP`, an `MDP`, a world, or a
-        Gymnasium environment that publishes `P`. A world on a map is read cell by cell, and no matrix is built. Raises
-        a TypeError for a simulator: transitions that were counted are not exact, and bounds from them prove nothing.
+        `source` is a function (see `FunctionKernel`), whatever has `rows` (`wane.kernels.Rows`), a kernel as a matrix,
+        a `FunctionMDP`, an `MDP`, a world, or a Gymnasium environment that publishes `P`. A world on a map is read cell
+        by cell, and no matrix is built. Raises a TypeError for a simulator: transitions that were counted are not
+        exact, and bounds from them prove nothing.
         """
         if isinstance(source, cls):
             return source
@@ -98,6 +99,8 @@ class FunctionKernel:
             return _of_matrix(source.under(_required(chosen)))
         if callable(source):
             return cls(source)
+        if callable(getattr(source, "rows", None)):
+            return cls(source.rows, may_end=True)
         if hasattr(source, "step") or hasattr(source, "reset"):
             raise TypeError(
                 f"{type(source).__name__} can be played but publishes no transition probabilities, and counted "
@@ -237,7 +240,7 @@ def action_weights(policy: Any, states: States, n_actions: int) -> Float[np.ndar
     weights = _as_table("probabilities of the policy", chosen, states, "fiub").astype(np.float64)
     if weights.shape[1] != n_actions or np.any(weights.sum(1) == 0):
         raise ValueError(f"the policy must give {n_actions} probabilities that sum to 1 in each state")
-    return _checked_rows(weights, states, 1e-5 if chosen.dtype.itemsize < 8 else ROW_TOLERANCE)
+    return _checked_rows(weights, states, tolerance_of(chosen.dtype))
 
 
 def _of_matrix(kernel: Any) -> FunctionKernel:

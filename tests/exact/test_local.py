@@ -1,7 +1,8 @@
 """Local evaluation: the truth lies within the bounds, these are as close as was asked for, and bad input is refused."""
 
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from itertools import pairwise
+from multiprocessing import get_context
 
 import jax.numpy as jnp
 import numpy as np
@@ -174,6 +175,19 @@ def test_every_kind_of_kernel():
     np.testing.assert_allclose(found.values, dense.values(world.rewards)[[0, 20, 67]], atol=1e-9)
 
 
+@pytest.mark.usefixtures("unchecked_types")
+def test_whatever_shows_rows():
+    class Walk:
+        def rows(self, states):
+            return line(states)
+
+    found = evaluate_local(Walk(), {0: 1.0}, Geometric(0.5), discount=0.9, at=[4], tolerance=1e-8)
+    plain = evaluate_local(line, {0: 1.0}, Geometric(0.5), discount=0.9, at=[4], tolerance=1e-8)
+    np.testing.assert_array_equal(found.values, plain.values)
+    with pytest.raises(TypeError, match="call wane.evaluate_local"):
+        wane.evaluate(FunctionKernel(line), [1.0], Geometric(0.5), discount=0.9)
+
+
 def test_a_tabular_gymnasium_environment():
     gymnasium = pytest.importorskip("gymnasium")
     env = gymnasium.make("FrozenLake-v1", is_slippery=True)
@@ -275,6 +289,14 @@ def test_an_executor_divides_the_starts():
     assert np.all((divided.lower <= whole.upper) & (whole.lower <= divided.upper))
     assert divided.width <= 1e-7
     np.testing.assert_array_equal(divided.states, starts)
+
+
+@pytest.mark.slow
+def test_processes_divide_the_starts():
+    field, starts = wane.worlds.make("endless-field", discount=0.8), [(500_000, 500_000), (500_001, 500_001)]
+    with ProcessPoolExecutor(2, get_context("spawn")) as executor:
+        divided = field.values("uniform", at=starts, executor=executor)
+    assert np.all(np.abs(divided.values - field.values("uniform", at=starts).values) <= 1e-6)
 
 
 def pair(after, chances):

@@ -27,8 +27,9 @@ from wane.exact.enclosing import EPSILON, ROWS, Ball, Enclosure, Patch, single_s
 from wane.exact.exploring import Explored
 from wane.exact.representations import check_depletion, check_parameters, check_tolerance, check_whole
 from wane.function_kernel import FunctionKernel, call, shown
+from wane.kernels import reachable
 from wane.limits import memory_limit
-from wane.mdp import check_discount, reachable
+from wane.mdp import check_discount
 from wane.types import Integer, Scalar
 
 BUDGET = 1_000_000
@@ -37,7 +38,7 @@ _FIRST = 256  # The first round may explore this many states; later ones double 
 _LEAST_GROWTH = 1.1
 _BYTES = 2000  # of the factors, the edges and the keys of a state on a grid, with 32 columns at a time
 _NEVER_CHECKED = 2**26
-_STARTS_TOGETHER = 16
+_STARTS_AT_ONCE = 64
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -103,8 +104,9 @@ def evaluate_local(
     parameter for all sites or one for each.
 
     It stops earlier when `budget` states are explored, when memory ends (`wane.limits`), or when rounding alone makes
-    the bounds wider than the tolerance; the bounds hold nevertheless, and `stopped` says what happened. An `executor`
-    with a method `submit`, as in `concurrent.futures`, gets some of the states at a time.
+    the bounds wider than the tolerance; the bounds hold nevertheless, and `stopped` says what happened. States
+    that are near each other share what is explored. With an `executor`, which has `submit` as in `concurrent.futures`,
+    they do not: it gets 64 of the states at a time, and evaluates one after the other.
 
     Raises a ValueError for discount 1: mass that leaves what was explored then never becomes small. Raises a TypeError
     for rewards that grow back: what they pay depends on the times between visits, of which these bounds know nothing
@@ -116,7 +118,8 @@ def evaluate_local(
     source = FunctionKernel.of(kernel, policy)
     payers = _payers(rewards, depletion, largest_reward, starts)
     if executor is not None and len(starts) > 1:
-        return _divided(executor, starts, (source, rewards, depletion), options | {"largest_reward": largest_reward})
+        options |= dict(policy=policy, largest_reward=largest_reward)
+        return _divided(executor, starts, (kernel, rewards, depletion), options)
     return _Search(source, payers, starts, **options).run()
 
 
@@ -144,16 +147,26 @@ def _as_states(states: Any) -> Any:
 
 
 def _divided(executor: Any, starts: Any, given: tuple[Any, ...], options: dict[str, Any]) -> LocalValues:
-    """Return the values of all starts, some of which an executor evaluates at a time."""
+    """Return the values of all starts, of which an executor evaluates some at a time."""
     began = time.perf_counter()
-    parts = np.array_split(starts, -(-len(starts) // _STARTS_TOGETHER))
-    futures = [executor.submit(evaluate_local, *given, at=part, **options) for part in parts]
-    found = [future.result() for future in futures]
+    parts = np.array_split(starts, -(-len(starts) // _STARTS_AT_ONCE))
+    futures = [executor.submit(_one_by_one, given, part, options) for part in parts]
+    found = [each for future in futures for each in future.result()]
     widest = max(found, key=lambda each: each.width)
-    lower, upper = (np.concatenate([getattr(each, side) for each in found]) for side in ("lower", "upper"))
-    missing = set.intersection(*(set(each.unreached) for each in found))
-    seconds, touched = time.perf_counter() - began, sum(each.touched for each in found)
-    return LocalValues(starts, lower, upper, touched, seconds, widest.stopped, widest.split, tuple(missing))
+    return LocalValues(
+        states=starts,
+        lower=np.concatenate([each.lower for each in found]),
+        upper=np.concatenate([each.upper for each in found]),
+        touched=sum(each.touched for each in found),
+        seconds=time.perf_counter() - began,
+        stopped=widest.stopped,
+        split=widest.split,
+        unreached=tuple(set.intersection(*(set(each.unreached) for each in found))),
+    )
+
+
+def _one_by_one(given: tuple[Any, ...], starts: Any, options: dict[str, Any]) -> list[LocalValues]:
+    return [evaluate_local(*given, at=starts[i : i + 1], **options) for i in range(len(starts))]
 
 
 class _Listed:

@@ -266,6 +266,10 @@ class EndlessField:
 
         return FunctionKernel(successors, lambda states: around(states)[1])
 
+    def reward_in(self, states: Any) -> Float[np.ndarray, " states"]:
+        """Returns the reward r̄ of some states of `function_kernel`, 0 where nothing is paid."""
+        return self.reward * self.is_site(np.stack(np.divmod(states, self.columns), axis=-1))
+
     def values(
         self, policy: Any = "uniform", *, at: Any = None, tolerance: float = 1e-6, **options: Any
     ) -> LocalValues:
@@ -282,9 +286,10 @@ class EndlessField:
         after, chances = kernel.rows(starts) if arrives else (starts[:, None], np.ones((len(starts), 1)))
         states, place = np.unique(after, return_inverse=True)
         found = evaluate_local(
-            kernel,
-            lambda s: self.reward * self.is_site(np.stack(np.divmod(s, self.columns), axis=-1)),
+            self,
+            self.reward_in,
             self.depletion,
+            policy=policy,
             discount=gamma,
             at=states,
             tolerance=tolerance / (gamma if arrives and gamma > 0 else 1),
