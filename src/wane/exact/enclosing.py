@@ -117,8 +117,8 @@ class Ball:
         self.size: int = blocks.inside.shape[0]
         self.out = discount * np.ravel(blocks.leaving.sum(axis=1))
         """The discounted probability of leaving in the next step."""
-        self.entries = np.flatnonzero(blocks.entries)
-        """The states that may be entered from outside."""
+        self.entries = np.zeros(0, np.int64) if blocks.entries is None else blocks.entries
+        """The states that may be entered from outside, none if they are not known."""
         found, error = self.resolvent.solve(self.out[:, None])
         self.leaving_least, self.leaving_most = _around(found[:, 0], float(error[0]) + self.out_error, self.out)
 
@@ -151,7 +151,7 @@ class Ball:
     ) -> Float[np.ndarray, " sites"]:
         """Return u: with how much discounted mass a site is reached from outside, at most."""
         if len(leaving) == 0:
-            return np.zeros(first.shape[1])
+            return np.full(first.shape[1], self.gamma if self.blocks.entries is None else 0.0)
         back = self.gamma * first.max(axis=0) / max(1 - self.gamma * float(leaving.max()), EPSILON)
         return np.minimum(back * (1 + _WIDE), self.gamma)
 

@@ -1,16 +1,18 @@
-"""The states of a kernel that have been explored, and the sparse matrices between them.
+"""The states of a kernel that have been explored, the sparse matrices between them, and the sites among them.
 
 States get a place in the order in which they are explored, and a number in the order in which they were first seen. A
 state is found by its key: itself if it is a whole number, and otherwise its row as bytes, which sort like the row.
 """
 
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from scipy import sparse
 
-from wane.function_kernel import FunctionKernel, shown
+from wane.exact.representations import check_parameters
+from wane.function_kernel import FunctionKernel, call, shown
 
 Numbers = Int[np.ndarray, " _states"]
 
@@ -30,8 +32,8 @@ class Blocks(NamedTuple):
     """P between explored states, CSR."""
     leaving: Any
     """P from explored states (rows) to states that were seen only (columns, by number), CSR."""
-    entries: Bool[np.ndarray, " explored"]
-    """Whether a state may be entered from a state that is not explored."""
+    entries: Numbers | None
+    """The places of states that may be entered from a state that is not explored. None: it is not known."""
 
 
 class Explored:
@@ -106,12 +108,8 @@ class Explored:
         inner = column >= 0
         inside = sparse.csr_array((chances[inner], (rows[inner], column[inner])), shape=(n, n))
         leaving = sparse.csr_array((chances[~inner], (rows[~inner], after[~inner])), shape=(n, self.seen))
-        entries = np.ones(n, bool)
-        if self.kernel.predecessors is not None:
-            entries = np.zeros(n, bool)
-            entered, sources = (np.concatenate(part) for part in zip(*self._entering, strict=True))
-            entries[entered[self.place[sources] < 0]] = True
-        return Blocks(inside, leaving, entries)
+        known = self.kernel.predecessors is not None
+        return Blocks(inside, leaving, np.unique(self.entering()[0]) if known else None)
 
     def entering(self) -> tuple[Numbers, Numbers]:
         """Return pairs of a place and the number of a state that may enter it and is not explored."""
@@ -132,3 +130,91 @@ class Explored:
             source, place = divmod(int(taken[missing][0]), self.size)
             one, other = shown(self.states[source]), shown(self.states[self.order[place]])
             raise ValueError(f"state {one} leads to state {other}, but predecessors of {other} does not name it")
+
+
+class ListedSites:
+    """Sites that are named: a dictionary from sites to r̄."""
+
+    beyond = 0.0
+
+    def __init__(self, rewards: Mapping[Any, float], depletion: Any, starts: Any) -> None:
+        check_parameters(depletion, max(len(rewards), 1))
+        ratio = np.broadcast_to(np.nan if depletion.common_ratio is None else depletion.common_ratio, len(rewards))
+        self.names, self.states, pay, self.owner = list(rewards), [], [], []
+        for i, (name, r) in enumerate(rewards.items()):
+            if not np.isfinite(float(r)):
+                raise ValueError(f"rewards must be finite numbers, but that of site {name} is {r}")
+            patch = np.asarray(sorted(name) if isinstance(name, frozenset | set) else [name])
+            if len(patch) == 0 or patch.shape[1:] != starts.shape[1:] or patch.dtype.kind not in "iu":
+                one = "a whole number" if starts.ndim == 1 else f"a tuple of {starts.shape[1]} whole numbers"
+                raise ValueError(f"site {name!r} is no state and no set of states: here a state is {one}")
+            # What never wears off adds up over the states of a patch.
+            parts = list(patch[:, None]) if ratio[i] == 1 else [patch]
+            self.states += [part.astype(np.int64) for part in parts]
+            self.owner += [i] * len(parts)
+            pay += [float(r)] * len(parts)
+        self.rewards, self.depletion = (
+            np.array(pay),
+            depletion.at_sites(np.array(self.owner, int)) if pay else depletion,
+        )
+
+    def first(self, starts: Any) -> Any:
+        """Return the states that must be explored."""
+        return np.concatenate([starts, *self.states])
+
+    def found(self, explored: Explored) -> tuple[list[Any], Float[np.ndarray, " sites"]]:
+        """Return the places of the states of each site, and what it pays."""
+        return [explored.place[explored.number(states)] for states in self.states], self.rewards
+
+    def unreached(self, never: Any) -> tuple[Any, ...]:
+        """Return the names of the sites of which no part was reached."""
+        reached = {owner for owner, missing in zip(self.owner, never, strict=True) if not missing}
+        return tuple(name for i, name in enumerate(self.names) if i not in reached)
+
+
+class FunctionSites:
+    """Sites that a function of states knows. They are found while states are explored."""
+
+    def __init__(self, rewards: Callable[[Any], Any], depletion: Any, largest: Any) -> None:
+        if largest is None or not np.isfinite(float(largest)) or float(largest) < 0:
+            raise ValueError("rewards given as a function need `largest_reward`, a bound of |r̄| that holds everywhere")
+        if any(np.shape(value)[-1] > 1 for value in depletion.per_site().values()):
+            raise ValueError("rewards given as a function need a depletion with one parameter for all sites")
+        self.function, self.depletion, self.largest = rewards, depletion.at_sites(0), float(largest)
+        self.beyond = self.largest * depletion.bound
+        """What one visit pays at most."""
+        self._rewards = np.zeros(0)
+
+    def first(self, starts: Any) -> Any:
+        """Return the states that must be explored."""
+        return starts
+
+    def found(self, explored: Explored) -> tuple[list[Any], Float[np.ndarray, " sites"]]:
+        """Return the place of each site among the explored states, and what it pays."""
+        states = explored.states[explored.order[len(self._rewards) :]]
+        new = np.asarray(call("rewards", self.function, states), float) if len(states) else np.zeros(0)
+        if new.shape != (len(states),):
+            raise ValueError(f"rewards returned shape {new.shape} for {len(states)} states: return one r̄ for each")
+        wrong = ~(np.abs(new) <= self.largest)
+        if wrong.any():
+            raise ValueError(
+                f"state {shown(states[wrong][0])} pays {new[wrong][0]:g}, which is not within largest_reward, "
+                f"{self.largest:g}"
+            )
+        self._rewards = np.concatenate([self._rewards, new])
+        places = np.flatnonzero(self._rewards)
+        return list(places[:, None]), self._rewards[places]
+
+    def unreached(self, never: Any) -> tuple[Any, ...]:
+        """Return nothing: a function names no sites."""
+        return ()
+
+
+def find_payers(rewards: Any, depletion: Any, largest: Any, starts: Any) -> ListedSites | FunctionSites:
+    """Return the sites of a dictionary or of a function. Raises an error that names what is wrong."""
+    if isinstance(rewards, Mapping):
+        return ListedSites(rewards, depletion, starts)
+    if not callable(rewards):
+        name = type(rewards).__name__
+        raise TypeError(f"rewards are a dictionary from sites to r̄, or a function of states, got the type {name}")
+    return FunctionSites(rewards, depletion, largest)

@@ -16,7 +16,7 @@ world.
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -24,9 +24,9 @@ from jaxtyping import Float, Int
 
 from wane.depletion import Depletion
 from wane.exact.enclosing import EPSILON, ROWS, Ball, Enclosure, Patch, single_sites
-from wane.exact.exploring import Explored
-from wane.exact.representations import check_depletion, check_parameters, check_tolerance, check_whole
-from wane.function_kernel import FunctionKernel, call, shown
+from wane.exact.exploring import Explored, find_payers
+from wane.exact.representations import check_depletion, check_tolerance, check_whole
+from wane.function_kernel import FunctionKernel
 from wane.kernels import reachable
 from wane.limits import memory_limit
 from wane.mdp import check_discount
@@ -116,7 +116,7 @@ def evaluate_local(
     check_tolerance(tolerance)
     options: dict[str, Any] = dict(discount=gamma, tolerance=float(tolerance), budget=check_whole("budget", budget, 1))
     source = FunctionKernel.of(kernel, policy)
-    payers = _payers(rewards, depletion, largest_reward, starts)
+    payers = find_payers(rewards, depletion, largest_reward, starts)
     if executor is not None and len(starts) > 1:
         options |= dict(policy=policy, largest_reward=largest_reward)
         return _divided(executor, starts, (kernel, rewards, depletion), options)
@@ -153,108 +153,19 @@ def _divided(executor: Any, starts: Any, given: tuple[Any, ...], options: dict[s
     futures = [executor.submit(_one_by_one, given, part, options) for part in parts]
     found = [each for future in futures for each in future.result()]
     widest = max(found, key=lambda each: each.width)
-    return LocalValues(
+    return replace(
+        widest,
         states=starts,
         lower=np.concatenate([each.lower for each in found]),
         upper=np.concatenate([each.upper for each in found]),
         touched=sum(each.touched for each in found),
         seconds=time.perf_counter() - began,
-        stopped=widest.stopped,
-        split=widest.split,
         unreached=tuple(set.intersection(*(set(each.unreached) for each in found))),
     )
 
 
 def _one_by_one(given: tuple[Any, ...], starts: Any, options: dict[str, Any]) -> list[LocalValues]:
     return [evaluate_local(*given, at=starts[i : i + 1], **options) for i in range(len(starts))]
-
-
-class _Listed:
-    """Sites that are named: a dictionary from sites to r̄."""
-
-    beyond = 0.0
-
-    def __init__(self, rewards: Mapping[Any, float], depletion: Any, starts: Any) -> None:
-        check_parameters(depletion, max(len(rewards), 1))
-        ratio = np.broadcast_to(np.nan if depletion.common_ratio is None else depletion.common_ratio, len(rewards))
-        self.names, self.states, pay, self.owner = list(rewards), [], [], []
-        for i, (name, r) in enumerate(rewards.items()):
-            if not np.isfinite(float(r)):
-                raise ValueError(f"rewards must be finite numbers, but that of site {name} is {r}")
-            patch = np.asarray(sorted(name) if isinstance(name, frozenset | set) else [name])
-            if len(patch) == 0 or patch.shape[1:] != starts.shape[1:] or patch.dtype.kind not in "iu":
-                one = "a whole number" if starts.ndim == 1 else f"a tuple of {starts.shape[1]} whole numbers"
-                raise ValueError(f"site {name!r} is no state and no set of states: here a state is {one}")
-            # What never wears off adds up over the states of a patch.
-            parts = list(patch[:, None]) if ratio[i] == 1 else [patch]
-            self.states += [part.astype(np.int64) for part in parts]
-            self.owner += [i] * len(parts)
-            pay += [float(r)] * len(parts)
-        self.rewards, self.depletion = (
-            np.array(pay),
-            depletion.at_sites(np.array(self.owner, int)) if pay else depletion,
-        )
-
-    def first(self, starts: Any) -> Any:
-        """Return the states that must be explored."""
-        return np.concatenate([starts, *self.states])
-
-    def found(self, explored: Explored) -> tuple[list[Any], Float[np.ndarray, " sites"]]:
-        """Return the places of the states of each site, and what it pays."""
-        return [explored.place[explored.number(states)] for states in self.states], self.rewards
-
-    def unreached(self, never: Any) -> tuple[Any, ...]:
-        """Return the names of the sites of which no part was reached."""
-        reached = {owner for owner, missing in zip(self.owner, never, strict=True) if not missing}
-        return tuple(name for i, name in enumerate(self.names) if i not in reached)
-
-
-class _Function:
-    """Sites that a function of states knows. They are found while states are explored."""
-
-    def __init__(self, rewards: Callable[[Any], Any], depletion: Any, largest: Any) -> None:
-        if largest is None or not np.isfinite(float(largest)) or float(largest) < 0:
-            raise ValueError("rewards given as a function need `largest_reward`, a bound of |r̄| that holds everywhere")
-        if any(np.shape(value)[-1] > 1 for value in depletion.per_site().values()):
-            raise ValueError("rewards given as a function need a depletion with one parameter for all sites")
-        self.function, self.depletion, self.largest = rewards, depletion.at_sites(0), float(largest)
-        self.beyond = self.largest * depletion.bound
-        """What one visit pays at most."""
-        self._rewards = np.zeros(0)
-
-    def first(self, starts: Any) -> Any:
-        """Return the states that must be explored."""
-        return starts
-
-    def found(self, explored: Explored) -> tuple[list[Any], Float[np.ndarray, " sites"]]:
-        """Return the place of each site among the explored states, and what it pays."""
-        states = explored.states[explored.order[len(self._rewards) :]]
-        new = np.asarray(call("rewards", self.function, states), float) if len(states) else np.zeros(0)
-        if new.shape != (len(states),):
-            raise ValueError(f"rewards returned shape {new.shape} for {len(states)} states: return one r̄ for each")
-        wrong = ~(np.abs(new) <= self.largest)
-        if wrong.any():
-            raise ValueError(
-                f"state {shown(states[wrong][0])} pays {new[wrong][0]:g}, which is not within largest_reward, "
-                f"{self.largest:g}"
-            )
-        self._rewards = np.concatenate([self._rewards, new])
-        places = np.flatnonzero(self._rewards)
-        return list(places[:, None]), self._rewards[places]
-
-    def unreached(self, never: Any) -> tuple[Any, ...]:
-        """Return nothing: a function names no sites."""
-        return ()
-
-
-def _payers(rewards: Any, depletion: Any, largest: Any, starts: Any) -> "_Listed | _Function":
-    if isinstance(rewards, Mapping):
-        return _Listed(rewards, depletion, starts)
-    if not callable(rewards):
-        raise TypeError(
-            f"rewards are a dictionary from sites to r̄, or a function of states, got the type {type(rewards).__name__}"
-        )
-    return _Function(rewards, depletion, largest)
 
 
 class _Search:
@@ -286,11 +197,8 @@ class _Search:
         width = self.upper - self.lower
         widest = int(np.argmax(width))
         rounding, beyond = min(self.rounding[widest], width[widest]), 2 * self.beyond[widest]
-        parts = {
-            "unexplored": max(width[widest] - rounding - beyond, 0.0),
-            "sites beyond": beyond,
-            "rounding": rounding,
-        }
+        rest = max(width[widest] - rounding - beyond, 0.0)
+        parts = {"unexplored": rest, "sites beyond": beyond, "rounding": rounding}
         return LocalValues(
             states=self.asked,
             lower=self.lower,
@@ -341,29 +249,29 @@ class _Search:
         self.lower = np.maximum(self.lower, found.low @ gains - found.high @ losses - summing - self.beyond)
         self.upper = np.minimum(self.upper, found.high @ gains - found.low @ losses + summing + self.beyond)
         self.rounding = tight @ size + 2 * summing
-        wide = self.upper - self.lower > self.tolerance
-        outside = size * found.outside
-        weights = np.zeros(ball.size)
+        shares = size * (found.high - found.low - tight - leaving[:, None] * found.outside)
+        self._weigh(ball, leaving, size * found.outside, shares, found.first)
+
+    def _weigh(self, ball: Ball, leaving: Any, outside: Any, shares: Any, first: Any) -> None:
+        """Set the mass that arrives outside, if it starts where the bounds are sensitive: in starts and in sites."""
+        wide, weights = self.upper - self.lower > self.tolerance, np.zeros(ball.size)
         np.add.at(weights, self.starts[wide], outside.sum() + 2 * self.payers.beyond / (1 - ball.gamma))
-        returns = (found.high - found.low - tight - leaving[:, None] * found.outside)[wide].sum(axis=0) * size
-        for states, share in zip(places, returns, strict=True):
+        for states, share in zip(self.places, shares[wide].sum(axis=0), strict=True):
             mass = ball.leaving_most[states].sum()
             weights[states] += max(share, 0.0) / mass if mass > 0 else 0.0
         self.arriving = ball.arriving(weights)
-        if self.explored.kernel.predecessors is not None and len(ball.entries):
-            shares = found.first @ (outside / np.maximum(found.first.sum(axis=0), EPSILON)) * leaving[wide].sum()
-            of_place = np.zeros(ball.size)
-            of_place[ball.entries] = shares
+        if len(ball.entries):
+            back = np.zeros(ball.size)
+            back[ball.entries] = first @ (outside / np.maximum(first.sum(axis=0), EPSILON)) * leaving[wide].sum()
             entered, sources = self.explored.entering()
-            np.add.at(self.arriving, sources, of_place[entered])
+            np.add.at(self.arriving, sources, back[entered])
 
     def _grow(self) -> None:
         """Explore where most mass arrives, until what is left is negligible or there are twice as many states."""
         explored, arriving = self.explored, self.arriving
         begun, most, goal, enough = explored.size, self._most(), self.tolerance / 4, self._foreseen()
-        if (
-            explored.kernel.predecessors is not None
-        ):  # Less mass leaves, and less of it comes back: the width falls twice.
+        if explored.kernel.predecessors is not None:
+            # Less mass leaves, and less of it comes back: the width falls by both.
             goal = np.sqrt(goal * max(float(arriving[explored.place < 0].sum()), goal))
         while explored.size < most:
             waiting = np.flatnonzero((arriving > 0) & (explored.place < 0))
