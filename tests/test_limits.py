@@ -19,7 +19,7 @@ from wane.agents.common.policy import Policy
 from wane.exact import DenseLU, SparseLU, bounds, occupancy, renewal_representation
 from wane.lab.runs.evaluation import evaluate
 from wane.worlds import make
-from wane.worlds.control import Task
+from wane.worlds.control import ControlTask
 from wane.worlds.grid import Map
 
 
@@ -91,9 +91,12 @@ CASES = {
     ),
     "episodes": (lambda: evaluate(agent_in(make("toy", horizon=10**9))), "100 episodes × 1000000000 steps.* shorter"),
     "an episode": (lambda: agent_in(make("toy", horizon=10**7)).play(KEY), "playing needs .* a shorter horizon"),
-    "a task": (lambda: drive(KEY, Task("Pendulum-v1", 10**9), Policy(max), 1, 0.9), "playing needs .* shorter horizon"),
+    "a task": (
+        lambda: drive(KEY, ControlTask("Pendulum-v1", 10**9), Policy(max), 1, 0.9),
+        "playing needs .* shorter horizon",
+    ),
     "networks": (
-        lambda: sac.init(KEY, Task("Pendulum-v1"), sac.Config(hidden=(10**6, 10**6), memory=9, batch=1)),
+        lambda: sac.init(KEY, ControlTask("Pendulum-v1"), sac.Config(hidden=(10**6, 10**6), replay=9, batch=1)),
         "a layer of a network needs .* 1000000 outputs .* make the layers smaller",
     ),
     "a learned operator": (

@@ -21,13 +21,14 @@ at least 1. Values that JAX is tracing are unknown, so they pass.
 import dataclasses
 import math
 import sys
-from collections.abc import Iterator, Mapping
+import warnings
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial, wraps
 from types import UnionType
-from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from wane.names import nearest
 from wane.texts import LONGEST_VALUE, cut
@@ -130,6 +131,54 @@ class Checked:
 
     def rules(self) -> None:
         """Raises SettingError if settings contradict each other. Each setting has passed its own check before."""
+
+
+Settings = TypeVar("Settings", bound=type)
+
+
+def renamed(**names: str) -> Callable[[Settings], Settings]:
+    """Decorates a dataclass whose settings had other names: @renamed(old="new").
+
+    The old names work for one release, when settings are made and when they are read, with a DeprecationWarning.
+    """
+
+    def decorate(kind: Settings) -> Settings:
+        init = kind.__init__
+
+        @wraps(init)
+        def __init__(self: Any, *values: Any, **given: Any) -> None:
+            for old in names.keys() & given.keys():
+                _warn(kind, old, names[old])
+                given[names[old]] = given.pop(old)
+            init(self, *values, **given)
+
+        kind.__init__, kind.RENAMED = __init__, names
+        for old, new in names.items():
+            setattr(kind, old, property(partial(_read, kind, old, new)))
+        return kind
+
+    return decorate
+
+
+def _warn(kind: type, old: str, new: str) -> None:
+    warnings.warn(f"the setting {old} of {kind.__module__}.{kind.__name__} is now {new}", DeprecationWarning, 3)
+
+
+def _read(kind: type, old: str, new: str, settings: Any) -> Any:
+    _warn(kind, old, new)
+    return getattr(settings, new)
+
+
+def with_present_names(kind: type, content: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns settings that a file holds under the names that they have now, those of nested dataclasses included."""
+    names, types = getattr(kind, "RENAMED", {}), get_type_hints(kind)
+    found = {names.get(name, name): value for name, value in content.items()}
+    return {
+        name: with_present_names(types[name], value)
+        if isinstance(value, Mapping) and dataclasses.is_dataclass(types.get(name))
+        else value
+        for name, value in found.items()
+    }
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from typing import Any
 import jax
 import jaxtyping
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 
 AnyArray = np.ndarray | jax.Array
 """A NumPy or JAX array."""
@@ -18,6 +18,8 @@ Integer = int | np.integer | jaxtyping.Integer[AnyArray, ""]
 """A whole number: Python's, NumPy's, or an array without axes (which JAX may be tracing)."""
 Scalar = float | int | np.number | Float[AnyArray, ""] | jaxtyping.Integer[AnyArray, ""]
 """A number: Python's, NumPy's, or an array without axes (which JAX may be tracing)."""
+Flag = bool | np.bool_ | Bool[AnyArray, ""]
+"""True or False: Python's, NumPy's, or an array without axes (which JAX may be tracing)."""
 ArrayLike = AnyArray | Scalar | bool | Sequence
 """Whatever NumPy can turn into an array of numbers: an array, a number, a list, a list of lists."""
 Real = float | int | np.floating | np.integer

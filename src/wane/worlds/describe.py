@@ -35,7 +35,7 @@ from wane.names import unknown
 from wane.plugins import find, name_of, offered
 from wane.texts import shown
 from wane.worlds.control import task as control
-from wane.worlds.control.task import Task
+from wane.worlds.control.task import ControlTask
 from wane.worlds.mdp_world import MDPWorld
 from wane.worlds.observe import OBSERVATIONS
 from wane.worlds.world import World
@@ -60,7 +60,7 @@ def describe(world: Any) -> Description:
     Raises TypeError for a depletion or an observation of the user's own, and while JAX traces a setting: neither can
     be written down.
     """
-    if isinstance(world, Task):
+    if isinstance(world, ControlTask):
         return control.describe(world)
     if not isinstance(world.observation, str):
         raise TypeError(
@@ -81,7 +81,7 @@ def describe(world: Any) -> Description:
     return {name: own[name] if name in own else _plain(value, name) for name, value in given.items()}
 
 
-def from_description(description: Any, trust: Sequence[str] = ()) -> World | MDPWorld | Task:
+def from_description(description: Any, trust: Sequence[str] = ()) -> World | MDPWorld | ControlTask:
     """Returns the world or the control task of a description. Settings that are not in it have their defaults.
 
     Raises ValueError for unknown settings and for values that cannot be those of a world, and for a task or a depletion
