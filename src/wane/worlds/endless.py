@@ -35,8 +35,8 @@ from wane.function_kernel import FunctionKernel, action_weights
 from wane.mdp import check_discount
 from wane.sums import namespace
 from wane.types import Tree
-from wane.worlds import checks
-from wane.worlds.dynamics import HALVING, select
+from wane.worlds import rules
+from wane.worlds.base import HALVING, select
 from wane.worlds.grid import ACTIONS, MOVES, Map
 from wane.worlds.world import World
 
@@ -97,12 +97,12 @@ class EndlessField:
                 raise ValueError(
                     f"{name} must lie in [0, 1], got {getattr(self, name)}: it is a share of cells or steps"
                 )
-        if checks.check_horizon(self.horizon) is None:
+        if rules.check_horizon(self.horizon) is None:
             raise ValueError("a field needs a horizon, because it keeps room for every site that can be visited")
-        checks.check_depletion(self.depletion, self.horizon)
-        checks.check_timing(self.timing)
+        rules.check_depletion(self.depletion, self.horizon)
+        rules.check_timing(self.timing)
         object.__setattr__(self, "start", start)
-        object.__setattr__(self, "reward", float(checks.check_finite("reward", self.reward)))
+        object.__setattr__(self, "reward", float(rules.check_finite("reward", self.reward)))
         object.__setattr__(self, "discount", check_discount(self.discount))
         _ = self._reach
 

@@ -11,8 +11,8 @@ import jax
 import numpy as np
 from gymnasium import spaces
 
-from wane.worlds.checks import check_action
 from wane.worlds.endless import EndlessField, FieldState
+from wane.worlds.rules import check_action
 
 
 class FieldEnvironment(gymnasium.Env):
@@ -55,8 +55,8 @@ class FieldEnvironment(gymnasium.Env):
         key = None if self.world.is_certain else jax.random.key(int(self.np_random.integers(2**31)))
         action = check_action(action, self.world.n_actions)
         seen, self._state, reward, terminated, truncated, info = self._step(key, self._state, action)
-        told = {"remaining": np.asarray(info["remaining"]), "site": int(info["site"])}
-        return np.asarray(seen), float(reward), bool(terminated), bool(truncated), told
+        shown = {"remaining": np.asarray(info["remaining"]), "site": int(info["site"])}
+        return np.asarray(seen), float(reward), bool(terminated), bool(truncated), shown
 
     def render(self) -> Any:
         """Returns the cells around the agent, as text or as a picture."""
@@ -71,8 +71,8 @@ class FieldEnvironment(gymnasium.Env):
             from wane.worlds.gym import text
 
             return text(part, part.begin(place)[1])
-        from wane.worlds.top_down import TopDown
+        from wane.worlds.top_down import TopDownView
 
         sites = part.map.cells[part.sites] - 1 + (top, left)
         worth = np.asarray(self.world.remaining_at(self._state, sites)) / (self.world.reward or 1.0)
-        return np.asarray(TopDown(part.map, part.sites, cell_pixels=16).frame(place, 0, np.clip(worth, 0, 1)))
+        return np.asarray(TopDownView(part.map, part.sites, cell_pixels=16).frame(place, 0, np.clip(worth, 0, 1)))
