@@ -210,8 +210,6 @@ OTHERS: dict[Any, Any] = {
 }
 """Another value for each word and list; that for all but these is "uniform"."""
 NUMBERS: dict[str, Any] = {
-    "agent.adaptive": 0,
-    "agent.feature_weight": 0.5,
     "agent.steps": 14,
     "agent.collection_steps": 10,
 }
@@ -221,7 +219,7 @@ RULED = {
     "gpi-pixels": PICTURED,
     "lambda-features-curves": PICTURED,
     "grid-features": {"agent.method", "agent.base.vision.observation"},
-    "sac": {"agent.lambda_features"},
+    "sac": {"agent.lambda_features"},  # The other settings adapt λ, which needs the λF.
     "sac-depleting": {"agent.lambda_features"},
 }
 """Settings of the agent that an experiment needs as they are."""

@@ -134,7 +134,7 @@ def title(lam: float) -> str:
 
 
 def _draw_policy(ax: Axes, name: str) -> None:
-    pictures.still(grid_6x6().map, policy=policies()[name], title=name, ax=ax)
+    pictures.draw_map(grid_6x6().map, policy=policies()[name], title=name, ax=ax)
     _outline(ax, with_goal=name == TO_G)
 
 
