@@ -7,6 +7,7 @@ leaf is its path in the tree, with "/" between the parts: `State(params=Params(f
 "params/forward/…".
 """
 
+import dataclasses
 import hashlib
 import json
 import os
@@ -97,6 +98,24 @@ def write_json(path: Path, content: Any, *, sealed: bool = False) -> Path:
     text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
     # Names of files may hold halves of characters. JSON writes these as Python does.
     return write(path, lambda draft: draft.write_text(text, "utf-8", "backslashreplace"))
+
+
+def as_json(value: Any, whole: type, other: Callable[[Any], Any]) -> Any:
+    """Returns a value as JSON can hold it: dataclasses as dictionaries, arrays as lists.
+
+    `other` writes what JSON has no kind for, and everything of the type `whole`, even if it is a dataclass.
+    """
+    if isinstance(value, whole):
+        return other(value)
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: as_json(getattr(value, field.name), whole, other) for field in dataclasses.fields(value)}
+    if isinstance(value, dict):
+        return {str(name): as_json(each, whole, other) for name, each in value.items()}
+    if isinstance(value, tuple | list):
+        return [as_json(each, whole, other) for each in value]
+    if isinstance(value, np.ndarray | np.generic | jax.Array):
+        return np.asarray(value).tolist()
+    return value if value is None or isinstance(value, bool | int | float | str) else other(value)
 
 
 def read_json(path: Path, kind: type = dict) -> Any:

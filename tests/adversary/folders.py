@@ -29,7 +29,7 @@ from wane.files import DamagedFile, write_json
 from wane.lab import report
 from wane.lab.runs import Run, RunError, run_all
 from wane.lab.runs.evaluation import saved_agents
-from wane.lab.runs.parts import checksums
+from wane.lab.runs.job import checksums
 from wane.texts import plain
 
 SCRIPT = "<script>alert(1)</script>"

@@ -35,6 +35,7 @@ from wane.depletion import Depletion
 from wane.files import (
     Arrays,
     DamagedFile,
+    as_json,
     checksum,
     fill_tree,
     load_arrays,
@@ -247,15 +248,9 @@ def _version() -> str:
 
 def _plain(value: Any) -> Any:
     """Returns a setting as JSON: nested dataclasses become objects, depletions their descriptions, arrays lists."""
-    if isinstance(value, Depletion):
-        return describe.describe_depletion(value)
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
-    if isinstance(value, np.ndarray | jax.Array | np.generic):
-        return np.asarray(value).tolist()
-    if isinstance(value, list | tuple):
-        return [_plain(each) for each in value]
-    return value
+    return as_json(
+        value, Depletion, lambda one: describe.describe_depletion(one) if isinstance(one, Depletion) else one
+    )
 
 
 def _config(kind: type, content: Mapping[str, Any], trust: Sequence[str]) -> Any:

@@ -50,12 +50,12 @@ def evaluate(
 
 def _earnings(agent: str, found: Any, best: float | None) -> Table:
     """Returns a table of what an agent earned."""
-    from wane.lab.runs.evaluation import mean_and_error
+    from wane.lab.statistics import mean_and_error
 
     table = Table("", "mean", "± standard error", title=f"{agent}, {len(found.returns)} episodes")
     rows = {"discounted return": found.returns, "sum of rewards": found.rewards, "steps": found.lengths}
     for name, values in rows.items():
         mean, error = mean_and_error(values)
-        table.add_row(name, f"{mean:.4g}", "one episode has none" if error is None else f"{error:.2g}")
+        table.add_row(name, f"{mean:.4g}", f"{error:.2g}" if len(values) > 1 else "one episode has none")
     table.add_row("best possible return", "cannot be computed" if best is None else f"{best:.4g}", "")
     return table

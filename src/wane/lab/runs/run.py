@@ -1,4 +1,4 @@
-"""A run: an experiment with its settings, the folder of its results, and the tasks to compute.
+"""A run: an experiment with its settings, the folder of its results, and the jobs to compute.
 
 OUT/quick/q-lambda/             OUT/SCALE/NAME, with +field=value for settings that differ from the scale's
     run.json                    the settings, versions, device and cost, and the SHA-256 of every other file
@@ -13,19 +13,19 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import jax
 
-from wane import user_files
+from wane import files, user_files
+from wane.depletion import Depletion
 from wane.lab.contract import Experiment, Scale, Settings, changed, flat
 from wane.lab.registry import find, module_of
-from wane.lab.runs import record
 from wane.lab.runs.fingerprint import code_fingerprint
 from wane.lab.runs.folder import Folder
-from wane.lab.runs.launchers import Task
-from wane.lab.runs.options import Launcher
+from wane.lab.runs.job import Job
 
 LONGEST = 150
 """The most bytes of a folder's name: file systems allow 255, and other files are named after it."""
@@ -63,7 +63,7 @@ class Run:
     @property
     def fingerprint(self) -> str:
         """A hash that tells this run's checkpoints and results from those of other settings, code or JAX versions."""
-        settings = {name: record.plain(value) for name, value in flat(self.settings).items()}
+        settings = {name: as_json(value) for name, value in flat(self.settings).items()}
         return _hash([self.name, settings, code_fingerprint(module_of(self.name)), jax.__version__])
 
     def is_done(self) -> bool:
@@ -71,16 +71,41 @@ class Run:
         found = self.folder.record()
         return found is not None and found.get("fingerprint") == self.fingerprint
 
-    def tasks(self, launcher: Launcher, save_seconds: float | int) -> list[Task]:
-        """Returns the tasks: one without seeds, if the experiment has such tables, and one for each group of seeds."""
+    @property
+    def about(self) -> dict[str, Any]:
+        """What files say about the run: its experiment, the file of an experiment that is a file, changed settings."""
+        path, changed = user_files.path_of(self.name), {name: as_json(value) for name, value in self.changed.items()}
+        return {"experiment": self.filed, "file": None if path is None else str(path), "changed": changed}
+
+    def jobs(self, parts: int | None = 1, save_seconds: float | int = 10.0) -> list[Job]:
+        """Returns the jobs: one without seeds, if the experiment has such tables, and one for each group of seeds.
+
+        The seeds are divided into `parts` groups of neighbours, or one for each seed if `parts` is None.
+        """
         groups: list[tuple[int, ...] | None] = [None] if self.experiment.fixed else []
-        groups += launcher.divide(self.experiment.seeds(self.settings))
+        groups += divide(self.experiment.seeds(self.settings), parts)
         key = self.fingerprint
-        return [Task(self.name, self.settings, seeds, self.part(seeds), key, save_seconds) for seeds in groups]
+        return [Job(self.name, self.settings, seeds, self.part(seeds), key, save_seconds) for seeds in groups]
 
     def part(self, seeds: Sequence[int] | None) -> Path:
         """Returns the folder that keeps the part of some seeds, or the part without seeds."""
         return self.folder.checkpoint / (f"seeds-{seeds[0]}-{seeds[-1]}" if seeds else "fixed")
+
+
+def divide(seeds: Sequence[int], parts: int | None) -> list[tuple[int, ...]]:
+    """Returns seeds in groups of neighbours, one for each seed if `parts` is None. No seeds give no groups.
+
+    >>> divide(range(5), 2)
+    [(0, 1), (2, 3, 4)]
+    """
+    parts = len(seeds) if parts is None else min(parts, len(seeds))
+    cuts = [len(seeds) * i // parts for i in range(parts + 1)] if parts else []
+    return [tuple(seeds[start:end]) for start, end in pairwise(cuts)]
+
+
+def as_json(value: Any) -> Any:
+    """Returns a setting for JSON: nested settings as dictionaries, arrays as lists, other objects as their `repr`."""
+    return files.as_json(value, Depletion, repr)
 
 
 def folder_name(name: str, changes: dict[str, Any]) -> str:
@@ -93,7 +118,7 @@ def folder_name(name: str, changes: dict[str, Any]) -> str:
     full = name + "".join(f"+{field}={word}" for field, (word, _) in words.items())
     if all(exact for _, exact in words.values()) and len(full.encode()) <= LONGEST:
         return full
-    suffix = f"+{_hash({field: record.plain(value) for field, value in changes.items()})[:12]}"
+    suffix = f"+{_hash({field: as_json(value) for field, value in changes.items()})[:12]}"
     return full.encode()[: LONGEST - len(suffix)].decode(errors="ignore") + suffix
 
 
