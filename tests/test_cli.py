@@ -21,7 +21,7 @@ from wane import cli, worlds
 from wane.agents import Trained, load, q_lambda
 from wane.commands import reading
 from wane.lab import registry
-from wane.lab.report.collect import read
+from wane.lab.report.kept_runs import read
 from wane.lab.runs.evaluation import best_return
 from wane_paper.collection import COLLECTION, RESULTS
 

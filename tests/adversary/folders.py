@@ -90,7 +90,7 @@ class Page(HTMLParser):
             assert name not in ("src", "href") or str(value).startswith(("data:", "#")), value
 
 
-def read(run: Run) -> list[report.Run]:
+def read(run: Run) -> list[report.KeptRun]:
     """Reads a folder in all ways that write nothing, and asserts that they write nothing."""
     before = cuts.read_tree(run.out)
     runs = report.collect(run.out)

@@ -91,7 +91,7 @@ def parse_run(words: Sequence[str]) -> tuple[RunOptions, Any, str]:
 
 def refuse_other_file(run: "Run") -> None:
     """Raises RunError if a folder holds results of another file with an experiment of this name."""
-    from wane.lab.report.collect import read
+    from wane.lab.report.kept_runs import read
 
     folder = run.folder.path
     found = read(folder).record.get("file") if user_files.is_file_name(run.name) and folder.is_dir() else None
