@@ -17,13 +17,11 @@ import wane
 from wane import plugins
 from wane.commands.arguments import parse_call
 from wane.commands.foraging import forage
-from wane.commands.playing import evaluate
 from wane.commands.reading import compare, list_experiments, report, show
 from wane.commands.running import run
-from wane.commands.showing import demo
+from wane.commands.showing import demo, evaluate, explore
 from wane.commands.terminal import Terminal
 from wane.executors import ExecutorError
-from wane.explorer.command import explore
 from wane.extras import MissingExtra
 from wane.lab.runs.errors import RunError, UsageError
 from wane.lab.runs.interrupts import collected

@@ -9,7 +9,7 @@ from rich.console import Group
 from rich.text import Text
 
 from wane.commands.terminal import Terminal
-from wane.lab.registry import find, modules, names, results
+from wane.lab.registry import experiments, find, modules, results
 from wane.lab.runs.errors import RunError
 from wane.lab.scales import Scale
 from wane.texts import join
@@ -37,8 +37,8 @@ def write_report(out: Path, verbose: bool, folders: Sequence[Path] = ()) -> None
     console = Terminal()
     page = reports.write(out / "report.html", *_roots(out))
     show_claims = reports.details if verbose else reports.summary
-    runs, experiments = reports.collect(*(folders or _roots(out))), [] if folders else list(names())
-    console.print(show_claims(runs, [find(name) for name in experiments]))
+    known = [] if folders else list(experiments().values())
+    console.print(show_claims(reports.collect(*(folders or _roots(out))), known))
     console.say(f"report: {page}")
 
 
@@ -50,14 +50,13 @@ def list_experiments(out: Path = Path("out")) -> None:
     """
     from wane.lab import report as reports
 
-    console, runs, known = Terminal(), reports.collect(*_roots(out)), names()
+    console, runs, known = Terminal(), reports.collect(*_roots(out)), experiments()
     standard = [run for run in runs if run.is_standard and not run.started and run.experiment in known]
     at = {name: ", ".join(_scale_words(run) for run in standard if run.experiment == name) for name in known}
     name_width, widest = (max(map(len, texts)) for texts in (at.keys(), at.values()))
     lines = [reports.one_line(("Experiments, the scales that they were run at, and what they are about", "bold"))]
     for name, scales in at.items():
-        experiment = find(name)
-        about = f"{experiment.title} ({experiment.source})"
+        about = f"{known[name].title} ({known[name].source})"
         lines.append(reports.one_line(f"  {name:<{name_width}}  ", (f"{scales:<{widest}}  ", "green"), about))
     if "*" in "".join(at.values()):
         lines.append(reports.one_line(("  * made by an earlier version of the code", "dim")))

@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any, get_args, get_origin
 
 from wane.files import DamagedFile, checksum, find_published, open_ordinary, read_json
-from wane.lab.report.words import KINDS, command
+from wane.lab.report.words import KINDS, SIGNS, command
 
-VERDICTS = ("holds", "fails", "undecided", "not tested", "not run")
+VERDICTS = tuple(SIGNS)
 LARGEST = 4_000_000_000
 """The most bytes of a file whose checksum is computed, which takes seconds."""
 LARGEST_HEADER = 10_000_000

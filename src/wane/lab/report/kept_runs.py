@@ -16,6 +16,7 @@ from typing import Any
 
 from wane import user_files
 from wane.files import READY
+from wane.lab import scales
 from wane.lab.registry import names
 from wane.lab.report.contents import (
     AGENT_FILES,
@@ -31,8 +32,8 @@ from wane.lab.report.words import command, evaluate_command
 from wane.names import unknown
 from wane.texts import message
 
-SCALES = ("paper", "quick")
-"""The scales, in the order of the report."""
+SCALES = tuple(reversed(scales.SCALES))
+"""The scales, in the order of the report: paper, quick."""
 MOST_PROBLEMS = 100
 """The most problems of one run that are named."""
 MOST_READS = 20

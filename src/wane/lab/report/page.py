@@ -17,7 +17,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from wane import files
-from wane.lab.registry import find, names
+from wane.lab import registry
 from wane.lab.report import words
 from wane.lab.report.kept_runs import KeptRun, collect
 from wane.lab.report.pictures import Picture, PictureError, thumbnail
@@ -48,9 +48,8 @@ def write(path: str | Path, *roots: str | Path, experiments: Sequence[Experiment
 
     The report also lists those `experiments` (by default all registered ones) that were not run.
     """
-    if experiments is None:
-        experiments = [find(name) for name in names()]
-    page = build(collect(*roots), experiments)
+    known = list(registry.experiments().values()) if experiments is None else experiments
+    page = build(collect(*roots), known)
     return files.write(Path(path), lambda draft: draft.write_text(page, encoding="utf-8"))
 
 

@@ -4,6 +4,7 @@ A paper's figures, theorems and equations have rows of their own, in the paper's
 (`wane.lab.registry`) say which experiments belong to which place, and what is missing.
 """
 
+import dataclasses
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -130,10 +131,8 @@ def _seeds(run: KeptRun) -> int:
 
 
 def _texts(experiment: Experiment | None) -> Texts | None:
-    if experiment is None:
-        return None
-    one = experiment
-    return Texts(one.title, one.source, one.summary, one.differences, one.paper_cost)
+    names = [field.name for field in dataclasses.fields(Texts)]
+    return Texts(**{name: getattr(experiment, name) for name in names}) if experiment else None
 
 
 def scales_of(runs: Iterable[KeptRun]) -> tuple[str, ...]:
