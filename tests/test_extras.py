@@ -57,7 +57,7 @@ assert rooms.optimum().values.max() > rooms.values([0] * 3).max() > 0
 assert rooms._repr_png_() is None and repr(rooms)
 assert "<html" in wane.explore(worlds.make("two-rooms")).html
 agents.q_lambda, agents.gpi, agents.a2c, agents.sac, agents.forward_backward, agents.Trained
-worlds.control.Task("Pendulum-v1").batch([0])
+worlds.control.ControlTask("Pendulum-v1").copies([0])
 """)
     assert done.returncode == 0, done.stderr
 
@@ -70,9 +70,9 @@ def test_every_part_that_needs_an_extra_names_it():
         "wane.worlds.Environment": "gym",
         "wane.worlds.Depleting": "gym",
         "wane.worlds.sb3": "gym",
-        "wane.worlds.control.Task('Hopper-v5')": "control",
-        "wane.worlds.control.Task('Reacher-v5').steps": "gym",
-        "list(wane.worlds.control.Task('Pendulum-v1').pictures([[0.0, 0.0]]))": "plots",
+        "wane.worlds.control.ControlTask('Hopper-v5')": "control",
+        "wane.worlds.control.ControlTask('Reacher-v5').steps": "gym",
+        "list(wane.worlds.control.ControlTask('Pendulum-v1').pictures([[0.0, 0.0]]))": "plots",
         "wane.lab.find('toy')": "experiments",
         "wane.lab.Claim": "experiments",
         "__import__('wane.lab.plots')": "experiments",

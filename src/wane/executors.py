@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Protocol, TypeVar, runtime_checkable
 
 from wane import extras
-from wane.settings import Checked, Range, require
+from wane.settings import Checked, Range, check_setting
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -173,9 +173,11 @@ class ExecutorOptions(Checked):
         """Raises SettingError if an option belongs to the other launcher."""
         for name in ("ray_address", "gpus"):
             fine = self.launcher == "ray" or not getattr(self, name)
-            require(fine, self, name, "--launcher ray is needed, because the local launcher does not use this option")
+            check_setting(
+                fine, self, name, "--launcher ray is needed, because the local launcher does not use this option"
+            )
         fine = self.launcher == "local" or self.processes == 1
-        require(fine, self, "processes", "1 is needed with --launcher ray; --shards says how many jobs Ray gets")
+        check_setting(fine, self, "processes", "1 is needed with --launcher ray; --shards says how many jobs Ray gets")
 
 
 @contextmanager

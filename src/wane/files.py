@@ -24,6 +24,7 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors import numpy as safetensors
 
+from wane.settings import is_nested
 from wane.types import Tree
 
 Arrays = dict[str, np.ndarray]
@@ -100,24 +101,6 @@ def write_json(path: Path, content: Any, *, sealed: bool = False) -> Path:
     return write(path, lambda draft: draft.write_text(text, "utf-8", "backslashreplace"))
 
 
-def as_json(value: Any, whole: type, other: Callable[[Any], Any]) -> Any:
-    """Returns a value as JSON can hold it: dataclasses as dictionaries, arrays as lists.
-
-    `other` writes what JSON has no kind for, and everything of the type `whole`, even if it is a dataclass.
-    """
-    if isinstance(value, whole):
-        return other(value)
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {field.name: as_json(getattr(value, field.name), whole, other) for field in dataclasses.fields(value)}
-    if isinstance(value, dict):
-        return {str(name): as_json(each, whole, other) for name, each in value.items()}
-    if isinstance(value, tuple | list):
-        return [as_json(each, whole, other) for each in value]
-    if isinstance(value, np.ndarray | np.generic | jax.Array):
-        return np.asarray(value).tolist()
-    return value if value is None or isinstance(value, bool | int | float | str) else other(value)
-
-
 def read_json(path: Path, kind: type = dict) -> Any:
     """Returns the content of a JSON file, which must be a dictionary, or of the `kind` that is given.
 
@@ -136,6 +119,25 @@ def read_json(path: Path, kind: type = dict) -> Any:
     if isinstance(content, dict) and SEAL in content and content[SEAL] != _seal(content):
         raise DamagedFile(f"{path} was changed after it was written: its checksum does not match its contents")
     return content
+
+
+def as_json(value: Any, otherwise: Callable[[Any], Any]) -> Any:
+    """Returns a value as JSON holds it: arrays and tuples as lists, groups of settings as dictionaries.
+
+    `otherwise` says what becomes of anything else, a depletion for instance.
+
+    >>> as_json({"lam": np.array([0.5, 1.0]), "kind": list}, repr)
+    {'lam': [0.5, 1.0], 'kind': "<class 'list'>"}
+    """
+    if isinstance(value, np.ndarray | np.generic | jax.Array):
+        return np.asarray(value).tolist()
+    if isinstance(value, list | tuple):
+        return [as_json(each, otherwise) for each in value]
+    if is_nested(value):
+        return {field.name: as_json(getattr(value, field.name), otherwise) for field in dataclasses.fields(value)}
+    if isinstance(value, dict):
+        return {str(name): as_json(each, otherwise) for name, each in value.items()}
+    return value if value is None or isinstance(value, bool | int | float | str) else otherwise(value)
 
 
 def open_ordinary(path: Path) -> BufferedReader:

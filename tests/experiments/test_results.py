@@ -8,6 +8,7 @@ import pytest
 
 from wane.files import checksum
 from wane.lab import find, report
+from wane.settings import with_present_names
 from wane_paper.collection import LEARNED, NAMES, RESULTS
 
 
@@ -24,7 +25,8 @@ def numbers(claim: dict) -> list:
 def test_kept_claims_follow_from_the_kept_tables(name):
     folder, experiment = RESULTS / "paper" / name, find(name)
     record = json.loads((folder / "run.json").read_text("utf-8"))
-    assert record["settings"] == json.loads(json.dumps(dataclasses.asdict(experiment.paper)))
+    settings = with_present_names(type(experiment.paper), record["settings"])
+    assert settings == json.loads(json.dumps(dataclasses.asdict(experiment.paper)))
     tables = {table: pd.read_parquet(folder / f"{table}.parquet") for table in record["tables"]}
     claims = json.loads((folder / "claims.json").read_text("utf-8"))
     again = experiment.findings(experiment.paper, tables)

@@ -33,7 +33,7 @@ TOY = {
     "replenishing-q": ReplenishingQ(2, LAMBDAS, 0.25, agent=SMALL),
     "lambda-operator": Operating(("patches-4", "two-rooms"), LAMBDAS, (0, 1), tasks=2, horizon=4),
 }
-REFUSED = {"agent.lam", "agent.discount", "agent.depletion", "agent.policy", "agent.form", "agent.sites"}
+REFUSED = {"agent.lam", "agent.discount", "agent.depletion", "agent.policy", "agent.rows", "agent.sites"}
 """Nested settings that the experiments choose themselves, where an experiment nests them at all."""
 ALSO_REFUSED = {("gpi-tabular", "agent.refresh"), ("gpi-noisy", "agent.refresh")}
 SPECIAL = {
@@ -65,7 +65,7 @@ def changed_value(experiment, name, value):
         "agent.depletion": Geometric(0.5),
         "agent.discount": 0.5,
         "agent.timing": "arrival",
-        "agent.form": "state",
+        "agent.rows": "state",
     }
     if name in chosen:
         return chosen[name]

@@ -153,6 +153,22 @@ def number_rule(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[Any] | None
 
 
 @REGISTRY.primitive_rule
+def flag_rule(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[Any] | None:
+    """Returns how to read True or False for a type that may also be an array (`wane.types.Flag`), or None."""
+    members = [_bare(member) for member in _members(info.type)]
+    if bool not in members or len(members) == 1 or any(member in (str, int, float, NoneType) for member in members):
+        return None
+    return PrimitiveConstructorSpec(
+        nargs=1,
+        metavar="{True,False}",
+        instance_from_str=lambda words: words[0] == "True",
+        choices=("True", "False"),
+        is_instance=lambda value: isinstance(value, bool) or hasattr(value, "dtype"),
+        str_from_instance=lambda value: [str(bool(value))],
+    )
+
+
+@REGISTRY.primitive_rule
 def object_rule(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[Any] | None:
     """Returns how to read an object such as a depletion, which no word can stand for, or None for any other type.
 

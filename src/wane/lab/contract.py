@@ -28,7 +28,7 @@ from matplotlib.figure import Figure, SubFigure
 
 from wane.files import name_leaves, nest
 from wane.lab.scales import SCALES, Scale
-from wane.settings import Checked, Count, is_nested, require
+from wane.settings import Checked, Count, check_setting, is_nested
 from wane.types import Scalar, Tree
 
 Tables = dict[str, pd.DataFrame]
@@ -63,7 +63,7 @@ class Settings(Checked):
 
     def require(self, fine: bool, name: str, needed: str) -> None:
         """Raises SettingError, which names the setting and says what is needed, unless `fine` is true."""
-        require(fine, self, name, needed)
+        check_setting(fine, self, name, needed)
 
 
 @dataclass(frozen=True)

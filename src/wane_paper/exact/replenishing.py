@@ -64,8 +64,8 @@ def schemes(settings: Replenishing) -> dict[tuple[str, str], Depletion]:
     """Returns the depletions by scheme and form. Raises ValueError if a parameter is out of its range."""
     made: dict[tuple[str, str], Depletion] = {(ELAPSED, REWARD): TimeElapsed(settings.lam)}
     for form in (REWARD, REPRESENTATION):
-        made[TRACE, form] = EligibilityTrace(*settings.trace, form=form)
-        made[TOTAL, form] = TotalTime(*settings.total, form=form)
+        made[TRACE, form] = EligibilityTrace(*settings.trace, equation=form)
+        made[TOTAL, form] = TotalTime(*settings.total, equation=form)
     return made
 
 

@@ -41,7 +41,7 @@ class ActorCritic(Seeded):
         "agent.discount": "discount",
         "agent.feature_mixing": "mixing",
         "agent.correction": "nothing (agents with and without it are all trained)",
-        "agent.memory": "nothing (agents with and without memory are all trained)",
+        "agent.recurrent": "nothing (agents with and without memory are all trained)",
         "agent.arrival": "nothing (agents of both timings are all trained)",
         "agent.shown": "nothing (agents that are told what remains and agents that are not are all trained)",
     }
@@ -87,15 +87,15 @@ class ActorCritic(Seeded):
 
 
 class Variant(NamedTuple):
-    """The settings of `Config` in which agents differ, all numbers. Most agents are not told what remains."""
+    """The settings of `Config` in which agents differ. Most agents are not told what remains."""
 
     lam: Any
     correction: Any
     feature_weight: Any
-    memory: Any = 1.0
-    shown: Any = 0.0
+    recurrent: Any = True
+    shown: Any = False
     feature_mixing: Any = 0.0
-    arrival: Any = 0.0
+    arrival: Any = False
 
 
 def told(name: str) -> str:
@@ -121,29 +121,29 @@ def on_arrival(name: str) -> str:
 def variants(settings: ActorCritic) -> dict[str, Variant]:
     """Returns the variants of all agents by name."""
     agent, true_name = settings.agent, beliefs.label(settings.lam)
-    true, plain = Variant(settings.lam, 1.0, agent.feature_weight), Variant(1.0, 0.0, 0.0)
+    true, plain = Variant(settings.lam, True, agent.feature_weight), Variant(1.0, False, 0.0)
     believing = {beliefs.label(lam): true._replace(lam=lam) for lam in settings.lambdas}
-    without = {TASK: true._replace(correction=0.0), PLAIN: plain}
+    without = {TASK: true._replace(correction=False), PLAIN: plain}
     changed = {
-        change(name): variant._replace(**numbers)
+        change(name): variant._replace(**settings_changed)
         for name, variant in ((true_name, true), (PLAIN, plain))
-        for change, numbers in ((told, {"shown": 1.0}), (forgetful, {"memory": 0.0}))
+        for change, settings_changed in ((told, {"shown": True}), (forgetful, {"recurrent": False}))
     }
     further = {
         far_sighted(name): variant._replace(feature_mixing=settings.mixing)
         for name, variant in ((true_name, true), (forgetful(true_name), changed[forgetful(true_name)]))
     }
-    arriving = {on_arrival(name): variant._replace(arrival=1.0) for name, variant in believing.items()}
+    arriving = {on_arrival(name): variant._replace(arrival=True) for name, variant in believing.items()}
     return believing | without | changed | further | arriving
 
 
 def as_arrays(settings: ActorCritic) -> Variant:
     """Returns the variants of all agents as one `Variant` of arrays."""
-    return Variant(*(jnp.asarray(column, float) for column in zip(*variants(settings).values(), strict=True)))
+    return Variant(*(jnp.asarray(column) for column in zip(*variants(settings).values(), strict=True)))
 
 
 def config_of(settings: ActorCritic, variant: Variant) -> Config:
-    """Returns the settings of an agent. The variant's numbers may be traced by JAX."""
+    """Returns the settings of an agent. What the variant holds may be traced by JAX."""
     return dataclasses.replace(settings.agent, **variant._asdict())
 
 

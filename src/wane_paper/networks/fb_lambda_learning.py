@@ -18,8 +18,8 @@ from jaxtyping import Array, Float
 
 from wane.agents import forward_backward
 from wane.agents.common.rollout import play
+from wane.agents.common.training import watch_key
 from wane.agents.forward_backward import Params, State, Tasks
-from wane.agents.forward_backward.training import watch_key
 from wane.depletion import Geometric
 from wane.lab.contract import Loop, Tables, seed_keys
 from wane.lab.tables import frame
@@ -67,7 +67,7 @@ def true_world(settings: LambdaTable, lam: Scalar) -> World:
 def final_tasks(settings: LambdaTable) -> Tasks:
     """Returns the tasks of the test at the end. They are the same for all agents and all seeds."""
     world = training.rooms(settings)
-    return forward_backward.draw_tasks(jax.random.key(1), world, settings.final_episodes, settings.goals)
+    return forward_backward.sample_tasks(jax.random.key(1), world, settings.final_episodes, settings.goals)
 
 
 def fixed(settings: LambdaTable) -> Tables:
@@ -101,7 +101,7 @@ def curve_optima(settings: LambdaTable, seeds: Sequence[int]) -> pd.DataFrame:
 
 def watched_tasks(settings: LambdaTable, world: World, key: jax.Array) -> Tasks:
     """Returns the tasks of a test during training."""
-    return forward_backward.draw_tasks(key, world, settings.episodes, settings.goals)
+    return forward_backward.sample_tasks(key, world, settings.episodes, settings.goals)
 
 
 def seeded(settings: LambdaTable, seeds: Sequence[int], loop: Loop) -> Tables:

@@ -92,14 +92,14 @@ def seeded(settings: LearnLambda, seeds: Sequence[int], loop: Loop) -> Tables:
 def _train_and_test(settings: LearnLambda, seeds: Sequence[int], loop: Loop, agent: str) -> Tables:
     """Returns the tables of the agents that learn λ, or of the agents that keep it."""
     world, learns = make_world(settings), agent == LEARNS
-    tasks = forward_backward.draw_tasks(jax.random.key(1), world, settings.final_episodes, settings.goals)
+    tasks = forward_backward.sample_tasks(jax.random.key(1), world, settings.final_episodes, settings.goals)
 
     def test(params: Params, tasks: Tasks) -> Float[Array, ""]:
         policy = forward_backward.policy(params, world)
         return forward_backward.undiscounted_returns(world, policy, tasks).mean()
 
     def watch(key: jax.Array, state: State) -> Float[Array, ""]:
-        return test(state.params, forward_backward.draw_tasks(key, world, settings.episodes, settings.goals))
+        return test(state.params, forward_backward.sample_tasks(key, world, settings.episodes, settings.goals))
 
     config = dataclasses.replace(settings.agent, lam=START, learn_lam=learns, goals=settings.goals)
     name, keys = "learning λ" if learns else "keeping λ", seed_keys(seeds)

@@ -88,7 +88,7 @@ def lams_of_worlds(settings: ZeroShot) -> Float[np.ndarray, "worlds states"]:
 def tasks_of(settings: ZeroShot) -> Tasks:
     """Returns the tasks of the test. They are the same for all agents, seeds and worlds."""
     world = training.rooms(settings)
-    return forward_backward.draw_tasks(jax.random.key(1), world, settings.episodes, settings.goals)
+    return forward_backward.sample_tasks(jax.random.key(1), world, settings.episodes, settings.goals)
 
 
 def fixed(settings: ZeroShot) -> Tables:

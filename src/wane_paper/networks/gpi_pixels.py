@@ -102,7 +102,7 @@ def _draw_returns(ax: Axes, settings: GpiPixels, tables: Tables, target: str) ->
 def films(settings: GpiPixels, tables: Tables) -> Mapping[str, Callable[[Path], Any]]:
     """Returns films of an episode of every agent, which show its views next to its position."""
     shown, found = tables["shown"], {}
-    world = dataclasses.replace(settings.world, observation=settings.agent.base.sight.observation)
+    world = dataclasses.replace(settings.world, observation=settings.agent.base.vision.observation)
     for target in settings.targets:
         for lam in settings.lambdas:
             rows = shown[(shown["lam"] == lam) & (shown["target"] == target)]

@@ -26,7 +26,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from wane.agents import Trained, lambda_features, laplacian
-from wane.agents.common.views import Sight
+from wane.agents.common.views import Vision
 from wane.agents.lambda_features import Config, Params, State
 from wane.agents.lambda_features.config import Features
 from wane.depletion import Geometric
@@ -51,7 +51,7 @@ from wane_paper.tabular.policy_evaluation import (
 
 PAPER = Config(
     base=laplacian.Config(
-        sight=Sight("index"), features=8, hidden=(16,), learning_rate=3e-4, epochs=300, walk="uniform"
+        vision=Vision("index"), features=8, hidden=(16,), learning_rate=3e-4, epochs=300, walk="uniform"
     ),
     hidden=(16, 16),
     method="online",
@@ -90,8 +90,8 @@ class GridFeatures(Seeded):
         needed = f"at least {least} is needed, because every tenth error of the last tenth of them is judged"
         self.require(self.agent.episodes >= least, "agent.episodes", needed)
         self.require(self.agent.method == "online", "agent.method", "online is needed: that is TD")
-        picture = self.agent.base.sight.is_picture
-        self.require(not picture, "agent.base.sight.observation", "index is needed: TD sees one-hot states")
+        picture = self.agent.base.vision.is_picture
+        self.require(not picture, "agent.base.vision.observation", "index is needed: TD sees one-hot states")
 
     @property
     def world(self) -> World:

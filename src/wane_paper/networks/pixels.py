@@ -18,7 +18,7 @@ from jaxtyping import Array, Float, Int, Key
 
 from wane.agents import gpi, lambda_features, laplacian
 from wane.agents.common.rollout import discount_of
-from wane.agents.common.views import Dataset, Sight, collect
+from wane.agents.common.views import Dataset, Vision, collect
 from wane.agents.lambda_features import Config, Params
 from wane.agents.lambda_features.config import Target
 from wane.depletion import Geometric
@@ -34,7 +34,7 @@ LONG = 300
 """The number of moments by which trajectories are continued to sum up their exact λF: 0.97³⁰⁰ is 1e-4."""
 COST = "about 45 minutes for the base features and about 10 hours for the λFs on a GTX 1080, with about 30 GB of memory"
 QUICK = Config(
-    base=laplacian.Config(sight=Sight("first-person:32:unfading"), channels=16, learning_rate=1e-3, epochs=4),
+    base=laplacian.Config(vision=Vision("first-person:32:unfading"), channels=16, learning_rate=1e-3, epochs=4),
     learning_rate=1e-3,
     iterations=10,
     epochs=4,
@@ -200,9 +200,9 @@ def fit_all(
                 told = errors(network, weights[seed], reference, own, take(looks, number), number, world.n_actions)
                 return network, told | {"loss": loss}
 
-            return lambda_features.many(of_variant, (networks, variants))
+            return lambda_features.train_each(of_variant, (networks, variants))
 
-        return lambda_features.many(of_policy, (chosen, networks), networks=len(variants[0]))
+        return lambda_features.train_each(of_policy, (chosen, networks), networks=len(variants[0]))
 
     def begin(leaf: Array) -> Array:
         """Rearranges fresh networks: (seeds, policies) → (policies, seeds · targets · λ̂)."""
@@ -220,7 +220,7 @@ def fit_all(
 def reference_data(settings: FromPixels, data: Dataset) -> Dataset:
     """Returns the paper's trajectories, on which errors are measured: `data`, or new ones if ε makes `data` differ."""
     world, base = settings.world, settings.agent.base
-    return collect(jax.random.key(0), world, world.policies, base.horizon, base.sight) if base.epsilon else data
+    return collect(jax.random.key(0), world, world.policies, base.horizon, base.vision) if base.epsilon else data
 
 
 def own_views(data: Dataset) -> Looks:
@@ -250,7 +250,7 @@ def exact_features(
     """
     world, config, moments = settings.world, settings.agent, settings.agent.base.horizon
     discount = discount_of(world, config)
-    longer = collect(jax.random.key(0), world, world.policies, moments + LONG, config.base.sight)
+    longer = collect(jax.random.key(0), world, world.policies, moments + LONG, config.base.vision)
 
     @jax.jit
     def sum_up(phi: Array, seen: Array, lam: Array, weights: Array) -> Array:

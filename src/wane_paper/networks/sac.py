@@ -16,7 +16,7 @@ The agents of a seed begin with the same networks and in the same states of the 
 discounting. The other columns of `curves` are means over an epoch: the critic's value, the correction
 (λ − 1) wᵀ(φ ⊙ φ_λ), λ, the policy's entropy, α, the losses of the critic and of the λF.
 
-At the paper's scale, replay memory and simulators take several GB, so a checkpoint is written every five minutes; with
+At the paper's scale, replay and simulators take several GB, so a checkpoint is written every five minutes; with
 `--save-seconds 100000`, only when the run is interrupted. The tasks can be learned one after the other (`--tasks
 HalfCheetah-v5`). To work in sittings of ten minutes, repeat
 
@@ -39,7 +39,7 @@ from matplotlib.ticker import EngFormatter, MaxNLocator
 from wane.lab import plots
 from wane.lab.contract import Experiment, Tables
 from wane.lab.tables import select
-from wane.worlds.control import Task
+from wane.worlds.control import ControlTask
 from wane_paper.networks.sac_claims import CLAIMS, tasks_of
 from wane_paper.networks.sac_learning import (
     ADAPTIVE,
@@ -131,7 +131,7 @@ def films(settings: Any, tables: Tables) -> Mapping[str, Callable[[Path], Any]]:
     return found
 
 
-def film(task: Task, rows: pd.DataFrame, title: str) -> Callable[[Path], Any]:
+def film(task: ControlTask, rows: pd.DataFrame, title: str) -> Callable[[Path], Any]:
     """Returns a function that writes the film of an episode in the table `episodes`."""
     states = rows[[name for name in rows if str(name).startswith("state")]].dropna(axis=1)
     paid = np.diff(rows["earned"])

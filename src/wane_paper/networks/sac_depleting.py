@@ -19,7 +19,7 @@ from wane.lab import plots
 from wane.lab.contract import Claim, Experiment, Loop, Seeded, Tables
 from wane.lab.tables import select
 from wane.settings import DISTINCT, Count, Lambda
-from wane.worlds.control import Task
+from wane.worlds.control import ControlTask
 from wane_paper.networks import sac
 from wane_paper.networks.sac_claims import earns_more, learns, matches
 from wane_paper.networks.sac_learning import ADAPTIVE, KINDS, QUICK, SIX, TWO, Agent, learn
@@ -43,13 +43,13 @@ class Wearing(Seeded):
     agent: Config = field(default_factory=lambda: QUICK)
     """all agents"""
 
-    def places(self) -> dict[str, Task]:
+    def places(self) -> dict[str, ControlTask]:
         """The three tasks."""
         wearing = Geometric(self.lam)
         return {
-            STATIONARY: Task(POINT),
-            HIDDEN: Task(POINT, depletion=wearing),
-            TOLD: Task(POINT, depletion=wearing, told=True),
+            STATIONARY: ControlTask(POINT),
+            HIDDEN: ControlTask(POINT, depletion=wearing),
+            TOLD: ControlTask(POINT, depletion=wearing, remaining=True),
         }
 
     @property

@@ -20,7 +20,7 @@ from wane.lab import plots
 from wane.lab.contract import Claim, Experiment, Finding, Settings, Tables
 from wane.lab.tables import select
 from wane.settings import DISTINCT, Range
-from wane.worlds.control import Task
+from wane.worlds.control import ControlTask
 from wane_paper.networks.sac_claims import APPENDIX
 from wane_paper.networks.sac_learning import ADAPTIVE, KINDS, ONE, TWO, count_flops
 
@@ -51,7 +51,7 @@ def fixed(settings: Flops) -> Tables:
     for name in settings.tasks:
         for width in settings.widths:
             config = dataclasses.replace(settings.agent, hidden=(width, width))
-            counted = count_flops(Task(name), config, AGENTS)
+            counted = count_flops(ControlTask(name), config, AGENTS)
             rows += [
                 {"task": name, "width": width, "agent": agent, "flops": flops, "share": flops / counted[TWO]}
                 for agent, flops in counted.items()

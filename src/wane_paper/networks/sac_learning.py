@@ -16,28 +16,28 @@ from wane.agents import Trained, sac
 from wane.agents.common.driving import drive
 from wane.agents.common.networks import MLP
 from wane.agents.common.replay import Replay
-from wane.agents.sac import Config, Fleet, State, Variant
+from wane.agents.sac import Config, Learners, State, Variant
 from wane.lab.contract import Loop, Seeded, Tables, seed_keys
 from wane.lab.tables import frame
 from wane.settings import DISTINCT, Count
-from wane.worlds.control import OWN, Task
+from wane.worlds.control import OWN, ControlTask
 
 Agent = Literal["SAC-2", "SAC-1", "0-SAC", "0.5-SAC", "1-SAC", "lambda-SAC", "lambda-SAC-average"]
 TWO, ONE, ADAPTIVE, AVERAGE = "SAC-2", "SAC-1", "lambda-SAC", "lambda-SAC-average"
 VARIANTS: dict[str, Variant] = {
     TWO: Variant(critics=2),
     ONE: Variant(),
-    "0-SAC": Variant(lam=0.0, feature_weight=1),
-    "0.5-SAC": Variant(lam=0.5, feature_weight=1),
-    "1-SAC": Variant(lam=1.0, feature_weight=1),
-    ADAPTIVE: Variant(adaptive=1, feature_weight=1),
-    AVERAGE: Variant(adaptive=1, feature_weight=1, averaging=1.0),
+    "0-SAC": Variant(lam=0.0, lambda_features=True),
+    "0.5-SAC": Variant(lam=0.5, lambda_features=True),
+    "1-SAC": Variant(lam=1.0, lambda_features=True),
+    ADAPTIVE: Variant(adaptive=True, lambda_features=True),
+    AVERAGE: Variant(adaptive=True, lambda_features=True, averaging=True),
 }
 """All kinds of agents."""
 SIX: tuple[Agent, ...] = ("SAC-2", "SAC-1", "0-SAC", "0.5-SAC", "1-SAC", "lambda-SAC")
 """The paper's kinds of agents."""
 KINDS: dict[str, str] = dict.fromkeys(
-    ("agent.critics", "agent.lam", "agent.adaptive", "agent.feature_weight", "agent.bandit.averaging"), "agents"
+    ("agent.critics", "agent.lam", "agent.adaptive", "agent.lambda_features", "agent.bandit.averaging"), "agents"
 )
 """The settings in which the kinds of agents differ, each with the setting that controls it instead."""
 CONTAINED: dict[str, str] = {ONE: "1-SAC"}
@@ -72,9 +72,9 @@ class Control(Seeded):
         for name in self.tasks:
             self.require(_is_known(name), "tasks", f"an id of Gymnasium or wane/PointMass-v0 is needed, not {name!r}")
 
-    def places(self) -> dict[str, Task]:
+    def places(self) -> dict[str, ControlTask]:
         """The tasks by name. Raises MissingExtra if MuJoCo is needed and not installed."""
-        return {name: Task(name) for name in self.tasks}
+        return {name: ControlTask(name) for name in self.tasks}
 
     @property
     def steps(self) -> list[int]:
@@ -95,14 +95,14 @@ def updates_by(steps: Any, config: Config) -> Any:
     return np.maximum(np.asarray(steps) - config.collection_steps, 0)
 
 
-def count_flops(task: Task, config: Config, agents: Sequence[str]) -> dict[str, float]:
+def count_flops(task: ControlTask, config: Config, agents: Sequence[str]) -> dict[str, float]:
     """Returns the FLOPs of an update for each kind of agent. Kinds with the same networks run the same program."""
     counted: dict[tuple[Any, Any], float] = {}
     for name in agents:
-        networks = VARIANTS[name].critics, VARIANTS[name].feature_weight
+        networks = VARIANTS[name].critics, VARIANTS[name].lambda_features
         if networks not in counted:
             counted[networks] = sac.update_flops(task, config, VARIANTS[name])
-    return {name: counted[VARIANTS[name].critics, VARIANTS[name].feature_weight] for name in agents}
+    return {name: counted[VARIANTS[name].critics, VARIANTS[name].lambda_features] for name in agents}
 
 
 def fixed(settings: Control) -> Tables:
@@ -120,23 +120,23 @@ def trained(agents: Sequence[str]) -> list[str]:
     return [name for name in agents if CONTAINED.get(name) not in agents]
 
 
-class Course:
+class Training:
     """The training of some agents in a task, with one epoch in each chunk. It is a `HostState`, which is saved rarely.
 
-    The replay memory is large, so it is kept out of the loop's state, and only its filled part is saved.
+    The replay is large, so it is kept out of the loop's state, and only its filled part is saved.
     """
 
-    def __init__(self, task: Task, config: Config, seeds: Sequence[int], agents: Sequence[str], cores: int = 1):
+    def __init__(self, task: ControlTask, config: Config, seeds: Sequence[int], agents: Sequence[str], cores: int = 1):
         """Starts the agents. `cores` is the number of cores that simulate the task."""
-        learners = trained(agents)
-        keys, chosen = seed_keys(seeds), [VARIANTS[name] for name in learners]
-        columns = (np.tile(np.asarray(column, float), len(seeds)) for column in zip(*chosen, strict=True))
+        names = trained(agents)
+        keys, chosen = seed_keys(seeds), [VARIANTS[name] for name in names]
+        columns = (np.tile(np.asarray(column), len(seeds)) for column in zip(*chosen, strict=True))
         variants = Variant(*(jnp.asarray(column) for column in columns))
-        self.fleet = Fleet(jnp.repeat(keys, len(learners)), task, config, variants, cores, cores)
-        own = [learners.index(CONTAINED[name] if name not in learners else name) for name in agents]
+        self.learners = Learners(jnp.repeat(keys, len(names)), task, config, variants, cores, cores)
+        own = [names.index(CONTAINED[name] if name not in names else name) for name in agents]
         # For each seed and kind of agent, the place of what it learned.
-        self._places = (np.arange(len(seeds))[:, None] * len(learners) + np.asarray(own)).ravel()
-        self.states, self.epochs = self.fleet.init(), config.epochs
+        self._places = (np.arange(len(seeds))[:, None] * len(names) + np.asarray(own)).ravel()
+        self.states, self.epochs = self.learners.init(), config.epochs
         self.replay: Replay | None = self.states.replay
         self.states = self._without_replay(self.states)
 
@@ -145,9 +145,9 @@ class Course:
         return states._replace(replay=None)  # pyright: ignore[reportArgumentType]
 
     def step(self, states: State, number: int) -> tuple[State, Any]:
-        """Trains for one epoch. The replay memory is dropped after the last epoch."""
+        """Trains for one epoch. The replay is dropped after the last epoch."""
         assert self.replay is not None
-        states, info = self.fleet.epoch(states._replace(replay=self.replay), number)
+        states, info = self.learners.epoch(states._replace(replay=self.replay), number)
         self.replay = states.replay if number + 1 < self.epochs else None
         return self._without_replay(states), self._of_all(info)
 
@@ -160,33 +160,33 @@ class Course:
         return jax.tree_util.tree_map(lambda leaf: leaf[self._places], tree)
 
     def get(self) -> dict[str, Any]:
-        """Returns the filled part of the replay memory, and the state of the simulators on the host."""
+        """Returns the filled part of the replay, and the state of the simulators on the host."""
         if self.replay is None:
-            return {"fleet": self.fleet.get()}
+            return {"learners": self.learners.get()}
         filled = min(int(self.replay.added[0]), self.replay.items.shape[1])
-        memory = {"items": np.asarray(self.replay.items[:, :filled]), "added": np.asarray(self.replay.added)}
-        return {"fleet": self.fleet.get(), "memory": memory}
+        kept = {"items": np.asarray(self.replay.items[:, :filled]), "added": np.asarray(self.replay.added)}
+        return {"learners": self.learners.get(), "replay": kept}
 
     def set(self, tree: Mapping[str, Any]) -> None:
         """Restores what `get` returned."""
-        self.fleet.set(tree["fleet"])
-        if "memory" not in tree:
+        self.learners.set(tree["learners"])
+        if "replay" not in tree:
             self.replay = None
             return
         assert self.replay is not None
-        items = self.replay.items.at[:, : tree["memory"]["items"].shape[1]].set(tree["memory"]["items"])
-        self.replay = Replay(items, jnp.asarray(tree["memory"]["added"]))
+        items = self.replay.items.at[:, : tree["replay"]["items"].shape[1]].set(tree["replay"]["items"])
+        self.replay = Replay(items, jnp.asarray(tree["replay"]["added"]))
 
 
-class Courses:
-    """Courses in several tasks, by name, which run at the same time, each in its own thread.
+class Trainings:
+    """Trainings in several tasks, by name, which run at the same time, each in its own thread.
 
     The GPU learns one task while another task waits for its simulators, and all tasks progress equally.
     """
 
-    def __init__(self, courses: Mapping[str, Course]):
-        self._courses, self._threads = dict(courses), ThreadPoolExecutor(len(courses))
-        self.states = {name: course.states for name, course in courses.items()}
+    def __init__(self, trainings: Mapping[str, Training]):
+        self._trainings, self._threads = dict(trainings), ThreadPoolExecutor(len(trainings))
+        self.states = {name: training.states for name, training in trainings.items()}
 
     def step(self, states: Mapping[str, State], number: int) -> tuple[dict[str, State], dict[str, Any]]:
         """Trains for one epoch in all tasks."""
@@ -194,19 +194,19 @@ class Courses:
 
         def one(name: str) -> tuple[State, Any]:
             with jax.enable_x64(wide):  # A thread starts with the precision of the process, not of its parent.
-                return self._courses[name].step(states[name], number)
+                return self._trainings[name].step(states[name], number)
 
         found = dict(zip(states, self._threads.map(one, states), strict=True))
         return {name: state for name, (state, _) in found.items()}, {name: info for name, (_, info) in found.items()}
 
     def get(self) -> dict[str, Any]:
-        """Returns what `get` returns for every course."""
-        return {name: course.get() for name, course in self._courses.items()}
+        """Returns what `get` returns for every training."""
+        return {name: training.get() for name, training in self._trainings.items()}
 
     def set(self, tree: Mapping[str, Any]) -> None:
         """Restores what `get` returned."""
-        for name, course in self._courses.items():
-            course.set(tree[name])
+        for name, training in self._trainings.items():
+            training.set(tree[name])
 
 
 def seeded(settings: Control, seeds: Sequence[int], loop: Loop) -> Tables:
@@ -214,14 +214,14 @@ def seeded(settings: Control, seeds: Sequence[int], loop: Loop) -> Tables:
     return learn(settings, settings.places(), seeds, loop)
 
 
-def learn(settings: Any, places: Mapping[str, Task], seeds: Sequence[int], loop: Loop) -> Tables:
+def learn(settings: Any, places: Mapping[str, ControlTask], seeds: Sequence[int], loop: Loop) -> Tables:
     """Trains all agents for all seeds in all tasks. `places` gives the tasks by their names in the tables."""
     config, agents = settings.agent, settings.agents
     cores = max((os.cpu_count() or 1) // len(places), 1)
-    by_name = {_file_name(label): Course(task, config, seeds, agents, cores) for label, task in places.items()}
-    courses = Courses(by_name)
+    by_name = {_file_name(label): Training(task, config, seeds, agents, cores) for label, task in places.items()}
+    trainings = Trainings(by_name)
     work = config.steps * len(seeds) * len(trained(agents)) * len(places)
-    states, info = loop("training", courses.step, courses.states, config.epochs, work, "steps", courses)
+    states, info = loop("training", trainings.step, trainings.states, config.epochs, work, "steps", trainings)
     parts = []
     for label, task in places.items():
         name = _file_name(label)
@@ -232,16 +232,22 @@ def learn(settings: Any, places: Mapping[str, Task], seeds: Sequence[int], loop:
 
 
 def _tables(
-    settings: Any, label: str, task: Task, seeds: Sequence[int], policies: MLP, info: Mapping[str, Any], loop: Loop
+    settings: Any,
+    label: str,
+    task: ControlTask,
+    seeds: Sequence[int],
+    policies: MLP,
+    info: Mapping[str, Any],
+    loop: Loop,
 ) -> dict[str, pd.DataFrame]:
     """Returns the tables of one task, from the last policies and the measurements of the epochs."""
     agents, config = settings.agents, settings.agent
     axes: dict[str, Any] = {"step": settings.steps, "seed": seeds, "agent": agents}
     curves = frame(info["greedy"], "greedy", **axes).assign(training=_column(info["returns"]))
     curves = curves.assign(**{term: _column(info["terms"][term]) for term in TERMS})
-    curves.loc[[VARIANTS[agent].feature_weight == 0 for agent in curves["agent"]], "features"] = np.nan
+    curves.loc[[VARIANTS[agent].lambda_features is False for agent in curves["agent"]], "features"] = np.nan
     arms = frame(info["probabilities"], "probability", **axes, lam=config.lambdas)
-    arms = arms[[VARIANTS[agent].adaptive > 0 for agent in arms["agent"]]]
+    arms = arms[[VARIANTS[agent].adaptive for agent in arms["agent"]]]
     tables = {"curves": curves.assign(task=label), "arms": arms.assign(task=label)}
     if 0 in seeds:
         own = jax.tree_util.tree_map(lambda leaf: leaf[list(seeds).index(0) * len(agents) :], policies)
@@ -253,7 +259,9 @@ def _column(values: Any) -> np.ndarray:
     return np.asarray(values, float).ravel()
 
 
-def _show(config: Config, task: Task, agents: Sequence[str], params: Any, loop: Loop, label: str) -> pd.DataFrame:
+def _show(
+    config: Config, task: ControlTask, agents: Sequence[str], params: Any, loop: Loop, label: str
+) -> pd.DataFrame:
     """Keeps the agents of one seed, given their networks, and returns one episode of each, with mean actions."""
     tables = []
     for i, name in enumerate(agents):
@@ -277,7 +285,7 @@ def _file_name(label: str) -> str:
 QUICK = Config(
     hidden=(64, 64),
     batch=128,
-    memory=20_000,
+    replay=20_000,
     learning_rate=1e-3,
     random_steps=500,
     collection_steps=300,

@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 
 from wane.agents import lambda_operator
 from wane.agents.common.rollout import play
-from wane.agents.forward_backward.tasks import Tasks, all_rewards, draw_tasks, with_rewards
+from wane.agents.forward_backward.tasks import Tasks, all_rewards, sample_tasks, with_rewards
 from wane.agents.lambda_operator import Config
 from wane.depletion import Geometric
 from wane.lab import plots
@@ -72,7 +72,7 @@ def tasks_of(settings: Operating, name: str) -> Tasks:
     """Returns the tasks of a map: two random goals, or the rewards and the start of the asymmetric map."""
     world = make_world(settings, name, 1.0)
     if name != ASYMMETRIC:
-        return draw_tasks(jax.random.key(1), world, settings.tasks, goals=2)
+        return sample_tasks(jax.random.key(1), world, settings.tasks, goals=2)
     key = jax.random.key(0)
     start = jnp.asarray(world.reset(key)[1].cell)
     return Tasks(all_rewards(world, jnp.asarray(world.rewards, float))[None], start[None], key[None])

@@ -75,7 +75,7 @@ class PolicyEvaluation(Seeded):
         least = CHUNKS * RECORDED
         needed = f"at least {least} is needed, because every tenth error of the last tenth of them is judged"
         self.require(self.agent.episodes >= least, "agent.episodes", needed)
-        for name, only in (("policy", 0), ("form", "state-action"), ("sites", None)):
+        for name, only in (("policy", 0), ("rows", "state-action"), ("sites", None)):
             given = getattr(self.agent, name)
             same = given is None if only is None else np.ndim(given) == 0 and given == only
             needed = f"{only!r} is needed, because the error is that of Q for the grid's own policy"

@@ -12,7 +12,7 @@ from wane import agents, worlds
 from wane.agents.common.driving import Played, drive
 from wane.agents.common.rollout import Episode, require_room
 from wane.agents.trained import Trained
-from wane.worlds.control import Task
+from wane.worlds.control import ControlTask
 from wane.worlds.process import Solvable, Tabular
 
 
@@ -29,7 +29,9 @@ class Evaluation(NamedTuple):
     """All episodes, with the episodes along the first axis."""
 
 
-def evaluate(trained: Trained, world: Tabular | Task | None = None, episodes: int = 100, seed: int = 0) -> Evaluation:
+def evaluate(
+    trained: Trained, world: Tabular | ControlTask | None = None, episodes: int = 100, seed: int = 0
+) -> Evaluation:
     """Plays episodes in the agent's own world, or in a given one.
 
     Raises ValueError for fewer than one episode, for episodes that need too much memory, and for a world that the agent
@@ -38,7 +40,7 @@ def evaluate(trained: Trained, world: Tabular | Task | None = None, episodes: in
     if episodes < 1:
         raise ValueError(f"--episodes is a number from 1 on, got {episodes}")
     place = trained.world if world is None else world
-    if isinstance(place, Task):
+    if isinstance(place, ControlTask):
         played = drive(jax.random.key(seed), place, trained.policy(place), episodes, trained.config.discount)
     else:
         require_room(place, episodes)
@@ -48,12 +50,12 @@ def evaluate(trained: Trained, world: Tabular | Task | None = None, episodes: in
     return Evaluation(returns, rewards.sum(1), live.sum(1), played)
 
 
-def place_called(name: str, trained: Trained) -> Tabular | Task:
+def place_called(name: str, trained: Trained) -> Tabular | ControlTask:
     """Returns the world of a name, or the task for an agent that was trained in one. Raises ValueError if unknown."""
-    return Task(name) if isinstance(trained.world, Task) else worlds.make(name)
+    return ControlTask(name) if isinstance(trained.world, ControlTask) else worlds.make(name)
 
 
-def best_return(world: Tabular | Task) -> float | None:
+def best_return(world: Tabular | ControlTask) -> float | None:
     """Returns the optimal return from the world's start, or None where it cannot be computed to three digits."""
     if not isinstance(world, Solvable):
         return None

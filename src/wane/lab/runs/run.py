@@ -20,7 +20,6 @@ from typing import Any
 import jax
 
 from wane import files, user_files
-from wane.depletion import Depletion
 from wane.lab.contract import Experiment, Scale, Settings, changed, flat
 from wane.lab.registry import find, module_of
 from wane.lab.runs.fingerprint import code_fingerprint
@@ -105,7 +104,7 @@ def divide(seeds: Sequence[int], parts: int | None) -> list[tuple[int, ...]]:
 
 def as_json(value: Any) -> Any:
     """Returns a setting for JSON: nested settings as dictionaries, arrays as lists, other objects as their `repr`."""
-    return files.as_json(value, Depletion, repr)
+    return files.as_json(value, repr)
 
 
 def folder_name(name: str, changes: dict[str, Any]) -> str:

@@ -4,12 +4,22 @@ A state is what MuJoCo calls the full physics: time, positions and velocities. E
 from scratch, so that a copy's future depends on its state alone, however many threads there are. Gymnasium starts it
 from the last step's solution. Both find the same solution: steps from the same state differ by less than 1e-9 (tested;
 the largest difference was 6e-13 in 400 steps of HalfCheetah-v5, and 2e-15 in Hopper-v5).
+
+HalfCheetah-v5 and Hopper-v5 are Gymnasium's. The paper used version 2 of both, which no longer exists: it needed a
+version of MuJoCo from before 2021. Since then
+
+- version 4 replaced the old bindings by MuJoCo's own, and version 5 asks for MuJoCo 2.3.3 or later, so the simulated
+  physics are those of a newer engine;
+- in version 5 of Hopper, the reward of 1 for being healthy is paid only if the hopper *is* healthy; before, the last
+  step of an episode was paid too. HalfCheetah's reward did not change.
+
+Rewards, terminations, observations and initial states are those of version 5 (tested step by step).
 """
 
 import copy
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from ctypes.util import find_library
 from functools import cache
 from importlib import import_module
@@ -20,7 +30,7 @@ import numpy as np
 from jaxtyping import Float, UInt8
 
 from wane.extras import require
-from wane.worlds.control.task import Batch, Task
+from wane.worlds.control.task import ControlTask, Copies, Moved, Rows, Sizes
 
 # MuJoCo chooses how to render when it is imported, and by default it needs a screen. Without a screen it needs EGL;
 # without EGL it can still simulate, but its import would fail if rendering were not disabled.
@@ -35,9 +45,10 @@ DISABLED = ("disable", "disabled", "off", "false", "0")
 """What the variable MUJOCO_GL holds if MuJoCo does not render."""
 
 
-class RolloutBatch(Batch):
+class MujocoCopies(Copies):
     """Copies of a MuJoCo model."""
 
+    saved: tuple[str, ...] = ("physics",)
     frames: int
     """The number of simulation steps in a step of the task."""
 
@@ -46,7 +57,7 @@ class RolloutBatch(Batch):
         """The MuJoCo model."""
         raise NotImplementedError
 
-    def __init__(self, task: Task, seeds: Sequence[int], threads: int | None = None):
+    def __init__(self, task: ControlTask, seeds: Sequence[int], threads: int | None = None):
         self._model = self.model()
         wanted = min(threads or os.cpu_count() or 1, len(seeds))
         # One thread needs no pool: the calling thread computes the roll-outs.
@@ -104,15 +115,9 @@ class RolloutBatch(Batch):
         )
         self._physics = self._found[:, -1].copy()
 
-    def _get(self) -> dict[str, np.ndarray]:
-        return {"physics": self._physics.copy()}
-
-    def _set(self, tree: Mapping[str, Any]) -> None:
-        self._physics = np.array(tree["physics"])
-
     @classmethod
     def pictures(
-        cls, task: Task, states: Float[np.ndarray, "moments numbers"]
+        cls, task: ControlTask, states: Float[np.ndarray, "moments numbers"]
     ) -> Iterable[UInt8[np.ndarray, "height width 3"]]:
         """Renders off-screen. MUJOCO_GL chooses how; without a screen it is egl, which Mesa provides."""
         return render(cls.model(), states, cls.camera())
@@ -162,3 +167,77 @@ def _with_endless_floor(model: Any) -> Any:
     materials = model.geom_matid[floors & (model.geom_matid >= 0)]
     model.mat_texuniform[materials], model.mat_texrepeat[materials] = 1, 1.0  # The pattern repeats at every metre.
     return model
+
+
+class Runner(MujocoCopies):
+    """A model that is paid for running forward."""
+
+    file: str
+    cost: float
+    """The factor of the squared actions in the cost."""
+    noise: float
+    """The size of the noise in the initial state of an episode."""
+
+    @classmethod
+    def model(cls) -> Any:
+        """The model that comes with Gymnasium."""
+        import gymnasium
+
+        return model_from(Path(gymnasium.__file__).parent / "envs" / "mujoco" / "assets" / cls.file)
+
+    def _run(self, actions: Float[np.ndarray, "copies actions"]) -> Float[np.ndarray, " copies"]:
+        """Moves all copies. Returns their forward speeds minus the cost of the actions."""
+        before = self.positions[:, 0].copy()
+        self._simulate(actions)
+        speed = (self.positions[:, 0] - before) / self.seconds
+        return speed - self.cost * np.sum(np.square(actions), axis=1)
+
+
+class HalfCheetah(Runner):
+    """Copies of HalfCheetah-v5: r = speed − 0.1 |a|², and no episode ends before its time."""
+
+    file, frames, cost, noise = "half_cheetah.xml", 5, 0.1, 0.1
+
+    @classmethod
+    def sizes(cls, task: ControlTask) -> Sizes:
+        """17 observations, 6 actions, 1,000 steps."""
+        return Sizes(17, 6, 1000)
+
+    def _reset(self, rows: Rows) -> None:
+        for i, rng in zip(rows, self.generators(rows), strict=True):
+            positions = rng.uniform(low=-self.noise, high=self.noise, size=self._model.nq)
+            self._begin(int(i), positions, self.noise * rng.standard_normal(self._model.nv))
+
+    def _advance(self, actions: Float[np.ndarray, "copies actions"]) -> Moved:
+        return self._run(actions), np.zeros(len(actions), bool)
+
+    def _observe(self) -> Float[np.ndarray, "copies observations"]:
+        return np.concatenate([self.positions[:, 1:], self.velocities], 1).astype(np.float32)
+
+
+class Hopper(Runner):
+    """Copies of Hopper-v5: r = 1 + speed − 0.001 |a|² while it is healthy; an episode ends when it is not."""
+
+    file, frames, cost, noise = "hopper.xml", 4, 1e-3, 5e-3
+
+    @classmethod
+    def sizes(cls, task: ControlTask) -> Sizes:
+        """11 observations, 3 actions, 1,000 steps."""
+        return Sizes(11, 3, 1000)
+
+    def _reset(self, rows: Rows) -> None:
+        low, high = -self.noise, self.noise
+        for i, rng in zip(rows, self.generators(rows), strict=True):
+            positions = rng.uniform(low=low, high=high, size=self._model.nq)
+            self._begin(int(i), positions, rng.uniform(low=low, high=high, size=self._model.nv))
+
+    def _advance(self, actions: Float[np.ndarray, "copies actions"]) -> Moved:
+        reward = self._run(actions)
+        states = np.concatenate([self.positions, self.velocities], 1)[:, 2:]
+        height, angle = self.positions[:, 1], self.positions[:, 2]
+        healthy = (np.abs(states) < 100).all(1) & (height > 0.7) & (np.abs(angle) < 0.2)
+        return reward + healthy, ~healthy
+
+    def _observe(self) -> Float[np.ndarray, "copies observations"]:
+        speeds = np.clip(self.velocities, -10, 10)
+        return np.concatenate([self.positions[:, 1:], speeds], 1).astype(np.float32)
