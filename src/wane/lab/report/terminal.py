@@ -30,7 +30,7 @@ class Judged(NamedTuple):
 
 
 def summary(runs: Sequence[KeptRun], experiments: Sequence[Experiment] = ()) -> RenderableType:
-    """Returns how many claims have each verdict, then a claim for each claim, failing claims first.
+    """Returns how many claims have each verdict, then a line for each claim, failing claims first.
 
     With several experiments, claims that hold are counted in one line, and so are claims that were not run. Runs with
     changed settings have one line each. The claims of a single run are all listed, whatever its settings are.
@@ -74,7 +74,7 @@ def one_line(*parts: str | tuple[str, str]) -> Text:
 
 
 def _listed(findings: Sequence[Judged], missing: Sequence[str], not_run: int = 0) -> Group:
-    """Returns how many claims have each verdict, and a claim for each claim."""
+    """Returns how many claims have each verdict, and a line for each claim."""
     verdicts = [finding.record["verdict"] for finding in findings] + ["not run"] * not_run
     scales = {finding.scale for finding in findings}
     where = f" at {scales.pop()} scale" if len(scales) == 1 else ""
@@ -130,7 +130,7 @@ def _findings(found: Iterable[JudgedExperiment]) -> Iterator[Judged]:
 
 
 def _other_runs(runs: Sequence[KeptRun]) -> Iterator[RenderableType]:
-    """Yields a claim for each run with changed settings, and for each damaged or unfinished run."""
+    """Yields a line for each run with changed settings, and for each damaged or unfinished run."""
     others = [run for run in runs if run.changed or run.problems or run.started]
     if others:
         yield Text("\nOther runs", "bold")
