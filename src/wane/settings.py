@@ -296,6 +296,11 @@ def _check_one(name: str, value: Any, shown: Any, limits: Range | None, members:
             meant = f"; did you mean {near}?" if near else ""
             raise SettingError(name, shown, f"{_either(words)} is needed{but}{meant}")
         return
+    if bool in members and not {int, float} & set(members):
+        # 0 and 1 are read too: version 0.2.0 wrote some of these settings as numbers.
+        if not _is_traced(value) and value not in (True, False):
+            raise SettingError(name, shown, f"True or False is needed{but}")
+        return
     is_number, whole = limits is not None or float in members or int in members, _is_whole(members)
     if not is_number or _is_traced(value):
         return

@@ -210,8 +210,6 @@ OTHERS: dict[Any, Any] = {
 }
 """Another value for each word and list; that for all but these is "uniform"."""
 NUMBERS: dict[str, Any] = {
-    "agent.adaptive": 0,
-    "agent.feature_weight": 0.5,
     "agent.steps": 14,
     "agent.collection_steps": 10,
 }
@@ -220,7 +218,9 @@ PICTURED = {"agent.features", "agent.base.walk", "agent.refresh", "agent.choose"
 RULED = {
     "gpi-pixels": PICTURED,
     "lambda-features-curves": PICTURED,
-    "grid-features": {"agent.method", "agent.base.sight.observation"},
+    "grid-features": {"agent.method", "agent.base.vision.observation"},
+    "sac": {"agent.lambda_features"},  # The other settings adapt λ, which needs the λF.
+    "sac-depleting": {"agent.lambda_features"},
 }
 """Settings of the agent that an experiment needs as they are."""
 
@@ -310,8 +310,8 @@ def test_every_setting_is_changed_or_refused(name):
         ("fb-asymmetric", {"agent.schedule.epochs": 0}, "epochs = 0: a whole number between 1 and 1,000,000 is needed"),
         (
             "fb-asymmetric",
-            {"agent.memory": 2},
-            "memory = 2: at least 3 is needed, because",
+            {"agent.replay": 2},
+            "replay = 2: at least 3 is needed, because",
         ),
         ("fb-asymmetric", {"agent.learning_rate": float("nan")}, "learning_rate = nan: a number above 0"),
         ("mvt", {"agent.horizon": 1}, "agent.horizon = 1: at least 2 is needed"),

@@ -37,6 +37,7 @@ from wane.foraging.trajectory import Values, table_from_rollout
 from wane.settings import Positive
 from wane.types import AnyArray, Scalar
 from wane.worlds.catalog import shortest_paths
+from wane.worlds.process import at_site, single_states
 from wane.worlds.world import World
 
 Agent = Literal["plan", "imagine", "gpi"]
@@ -91,7 +92,9 @@ def _compose(
 ) -> Episode:
     """One episode of GPI for each belief. GPI is `told` what remains of the rewards, or imagines it."""
     if policies is None:
-        policies = [shortest_paths(world.map, int(site), world.n_actions) for site in world.sites]
+        policies = [
+            shortest_paths(world.map, int(site), world.n_actions) for site in single_states(world, "composing policies")
+        ]
     phis = np.stack([gpi.representations(world, policies, Geometric(lam)) for lam in beliefs])
 
     def episode(phi: Any, lam: Any) -> Episode:
@@ -123,7 +126,7 @@ def _act(
     on_departure = world.timing == "departure"
     # A world that pays on arrival has paid for the present visit, unless this is the start of the episode. A world that
     # pays on departure will pay for the present visit in the coming step, so the visit counts from then on.
-    visits = memory.visits + ((world.sites == cell) & (on_departure | (memory.time > 0)))
+    visits = memory.visits + (at_site(world.site_of, cell, world.n_sites) & (on_departure | (memory.time > 0)))
     paid = memory.visits if on_departure else visits
     action = gpi.greedy_action(phi[:, cell], rewards * Geometric(lam).worth(paid))
     return action, Visits(memory.time + 1, visits), None

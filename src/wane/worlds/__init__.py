@@ -10,9 +10,9 @@ from wane.lazy import attach
 from wane.worlds.catalog import make, names, register, shortest_paths
 from wane.worlds.grid import ACTIONS, Map
 from wane.worlds.mdp_world import MDPWorld
-from wane.worlds.observe import OBSERVATIONS, Seen
-from wane.worlds.pixels import FirstPerson
-from wane.worlds.top_down import TopDown
+from wane.worlds.observe import OBSERVATIONS, Cell, FirstPerson, Index, Observation, OneHot, Seen, Symbolic, TopDown
+from wane.worlds.pixels import FirstPersonView
+from wane.worlds.top_down import TopDownView
 from wane.worlds.world import State, World
 
 if TYPE_CHECKING:
@@ -26,15 +26,22 @@ if TYPE_CHECKING:
 __all__ = [
     "ACTIONS",
     "OBSERVATIONS",
+    "Cell",
     "Depleting",
     "DepletingVector",
     "Environment",
     "FirstPerson",
+    "FirstPersonView",
+    "Index",
     "MDPWorld",
     "Map",
+    "Observation",
+    "OneHot",
     "Seen",
     "State",
+    "Symbolic",
     "TopDown",
+    "TopDownView",
     "VectorEnvironment",
     "World",
     "make",

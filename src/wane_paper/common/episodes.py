@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from wane.agents.common.rollout import Episode, discounts
 from wane.foraging.leaving import find_stays
 from wane.types import AnyArray
-from wane.worlds.film import make_film, views_along
+from wane.worlds.film import Film, views_along
 from wane.worlds.world import World
 
 KEY = (
@@ -57,7 +57,7 @@ def path(ax: Axes, world: World, table: pd.DataFrame, title: str) -> None:
 def film(world: World, table: pd.DataFrame, title: str, *, with_views: bool = False) -> Callable[[Path], Any]:
     """Returns a function that writes the episode as a GIF to a path, if wanted with the agent's views."""
     cells, remaining = table["cell"].to_numpy(int), table[_site_columns(world)].to_numpy()
-    return lambda path: make_film(
+    return lambda path: Film(
         world.map,
         cells,
         sites=world.sites,

@@ -133,7 +133,7 @@ def title(lam: float) -> str:
 
 def _draw_policy(ax: Axes, name: str) -> None:
     grid = grid_6x6()
-    pictures.still(grid.map, policy=policies()[name], title=name, ax=ax)
+    pictures.draw_map(grid.map, policy=policies()[name], title=name, ax=ax)
     outline_cell(ax, grid.map, grid.map.find("S"), text="S")
     if name == TO_G:
         outline_cell(ax, grid.map, grid.map.find("g"), GOAL, "g")

@@ -67,7 +67,7 @@ def _draw_row(axes: Sequence[Axes], world: World, learned: pd.DataFrame, best: p
     share = np.bincount(learned["cell"].to_numpy(int), minlength=world.n_states) / len(learned)
     sites = dict(sites=world.sites, rewards=world.rewards)
     title = f"λO-FB, {case}: all {learned['seed'].nunique()} seeds"
-    maps.still(world.map, values=share, title=title, label="share of time", ax=axes[2], **sites)
+    maps.draw_map(world.map, values=share, title=title, label="share of time", ax=axes[2], **sites)
 
 
 def films(settings: Asymmetric, tables: Tables) -> Mapping[str, Callable[[Path], Any]]:

@@ -162,7 +162,7 @@ def draw(settings: PolicyEvaluation, tables: Tables) -> Figure:
     figure = plots.figure(11.0, 3.6)
     task, dynamic, learned = figure.subplots(1, 3, width_ratios=[0.8, 1, 1])
     world = settings.world
-    pictures.still(world.map, policy=world.policies[0], title="policy and reward", ax=task)
+    pictures.draw_map(world.map, policy=world.policies[0], title="policy and reward", ax=task)
     for site, reward in zip(world.sites, world.rewards, strict=True):
         outline_cell(task, world.map, site, plots.OTHERS[2], f"g: {float(reward):+g}")
     names = beliefs.names(settings.lambdas, settings.lam)
