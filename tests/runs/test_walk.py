@@ -18,8 +18,8 @@ import pytest
 SRC = Path(__file__).parents[2] / "src"
 MATHEMATICS = ("wane.agents", "wane.exact", "wane.worlds")
 """What is computed, as opposed to how a run is carried out."""
-MOST, MOST_IN_ALL = 40, 63
-"""The most modules of the walk without the mathematics, and in all."""
+MOST = 40
+"""The most modules of the walk without the mathematics. How many there are in all is printed, and not bounded here."""
 WORDS = ["run", "q-lambda", "--seeds", "2", "--agent.episodes", "10", "--agent.evaluate-every", "2", "--out"]
 
 
@@ -100,7 +100,7 @@ def main(out: str) -> None:
     for pair in both:
         print(*pair, "call each other:", *sorted(calls[pair]), *sorted(calls[pair[::-1]]), sep="\n    ")
     assert len(rest) <= MOST, f"the walk has {len(rest)} modules; merge what belongs together"
-    assert len(walk.modules) <= MOST_IN_ALL, f"the walk has {len(walk.modules)} modules in all"
+    assert calls, "no call from one package to another was seen: the walk was not noted"
     assert not both, f"two packages call each other: {both}"
 
 

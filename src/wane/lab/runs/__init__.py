@@ -6,9 +6,8 @@ from wane.lazy import attach
 
 if TYPE_CHECKING:
     from wane.lab.runs.errors import CheckpointError, RunError
-    from wane.lab.runs.folder import Folder
     from wane.lab.runs.loop import SavingLoop
-    from wane.lab.runs.run import Run
+    from wane.lab.runs.run import Folder, Run
     from wane.lab.runs.runner import run_all
 
 __all__ = ["CheckpointError", "Folder", "Run", "RunError", "SavingLoop", "run_all"]
