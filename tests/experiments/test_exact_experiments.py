@@ -29,7 +29,7 @@ EXPECTED = {
     "diminishing": Expected(1, {"rewards": ["lam", "earlier_visits", "reward"]}),
     "representations": Expected(15, {"representations": ["policy", "lam", "state", "site", "phi"]}),
     "dp-convergence": Expected(2, {"bellman_errors": ["slip", "policy", "lam", "sweep", "error"]}),
-    "replenishing": Expected(3, {"rewards": ["scheme", "form", "step", "reward"]}),
+    "replenishing": Expected(3, {"rewards": ["scheme", "variant", "step", "reward"]}),
     "n-occupancy": Expected(
         5, {"first_visits": ["n", "state", "site", "phi"], "limits": ["kind", "state", "site", "phi"]}
     ),
@@ -185,7 +185,7 @@ def test_errors_are_those_of_iteration():
 
 
 @pytest.mark.parametrize(
-    ("scheme", "form", "values"),
+    ("scheme", "variant", "values"),
     [
         ("time elapsed", "reward", [1, 1, 1, 0.5, 0.5 ** (1 / 2), 0.5 ** (1 / 3), 0.25, 0.5, 0.5 ** (2 / 3)]),
         ("eligibility trace", "reward", [1, 1, 1, 0.75, 0.875, 0.9375, 0.71875]),
@@ -194,8 +194,8 @@ def test_errors_are_those_of_iteration():
         ("total time", "representation", [1, 0.9, 0.81, 0.405, 0.3645, 0.32805, 0.164025]),
     ],
 )
-def test_replenishing_by_hand(scheme, form, values, tables):
-    rows = tables["replenishing"]["rewards"].query("scheme == @scheme and form == @form")
+def test_replenishing_by_hand(scheme, variant, values, tables):
+    rows = tables["replenishing"]["rewards"].query("scheme == @scheme and variant == @variant")
     np.testing.assert_allclose(rows["reward"].to_numpy()[: len(values)], values, rtol=1e-12)
 
 
