@@ -7,7 +7,7 @@ import pytest
 from scipy import integrate
 
 from wane import Geometric, foraging
-from wane.foraging.charnov import preferences
+from wane.foraging.theorem import preferences
 
 TASK = foraging.Task(
     {"low": [6.0, 5, 4, 3, 2, 1], "odd": [0.0, 9, 1, 5, 0.5, 0]}, {"near": 1.0, "far": 4.0}, harvest=2.0

@@ -24,10 +24,10 @@ from jaxtyping import Array, Float, Int
 from scipy import stats
 
 from wane.exact.representations import lambda_representation
-from wane.foraging.door import Level, at_the_door, require_fields
-from wane.foraging.fitting import determined
-from wane.foraging.models import Parameter, Params
-from wane.foraging.newton import minimise, profile_end
+from wane.foraging.arguments import Level, check_arguments, check_fields
+from wane.foraging.fitting import describe_estimates, determined
+from wane.foraging.models import Parameter, Params, typical_point, values_at
+from wane.foraging.newton import minimise_from
 from wane.settings import Count
 from wane.types import AnyArray, ArrayLike
 from wane.worlds.world import World
@@ -81,7 +81,7 @@ class MapModel(MapChooser):
     needs_policies = True
 
     def __post_init__(self) -> None:
-        require_fields(self)
+        check_fields(self)
 
     def parameters(self, world: World) -> list[Parameter]:
         """The parameters: λ̂, the slope, and γ if it is fitted."""
@@ -98,7 +98,7 @@ class MapModel(MapChooser):
         return jnp.max(jnp.einsum("ptaj,tj->pta", phi[:, jnp.asarray(moves.state)], reward), 0)
 
 
-@at_the_door
+@check_arguments
 def read_moves(world: World, cells: Sequence[ArrayLike], actions: Sequence[ArrayLike]) -> Moves:
     """The moves of one animal, from the cells and the actions of its episodes (one more cell than actions).
 
@@ -168,7 +168,7 @@ def log_probability(world: World, policies: Sequence[Any], model: MapChooser, pa
     return jnp.sum(jnp.take_along_axis(chosen, jnp.asarray(moves.action)[:, None], 1))
 
 
-@at_the_door
+@check_arguments
 def fit_moves(
     world: World,
     moves: Moves,
@@ -196,25 +196,13 @@ def fit_moves(
     rise = stats.chi2.ppf(level, 1) / 2
 
     def aim(z: Array) -> Array:
-        return -log_probability(world, chosen, model, {p.name: p.value(z[i]) for i, p in enumerate(names)}, moves)
-
-    def solve(begin: Array) -> tuple[Any, Array]:
-        found = jax.vmap(partial(minimise, aim))(begin)
-        best = jax.tree_util.tree_map(lambda a: a[jnp.nanargmin(found.value)], found)
-        ends = jax.vmap(jax.vmap(lambda i, way: profile_end(aim, best, i, way, rise), (None, 0)), (0, None))(
-            jnp.arange(len(names)), jnp.array([-1.0, 1.0])
-        )
-        return best, ends
+        return -log_probability(world, chosen, model, values_at(names, z), moves)
 
     with jax.enable_x64(True):
-        centre = jnp.stack([p.unbounded(jnp.asarray(p.typical, float)) for p in names])
         draws = np.random.default_rng(0).normal(size=(starts, len(names)))
         draws[0] = 0.0
-        best, ends = jax.jit(solve)(centre + jnp.asarray(draws))
+        best, ends = jax.jit(partial(minimise_from, aim))(typical_point(names) + jnp.asarray(draws), rise)
         z, ends = np.asarray(best.z), np.asarray(ends)
-        model.check(world, {p.name: p.value(jnp.asarray(z[i])) for i, p in enumerate(names)}, moves)
-        rows = [[float(p.value(jnp.asarray(x))) for x in (z[i], *ends[i])] for i, p in enumerate(names)]
-    table = pd.DataFrame(rows, columns=["value", "low", "high"])
-    table.insert(0, "parameter", [p.name for p in names])
-    table["identified"] = determined(ends, names)
+        model.check(world, values_at(names, jnp.asarray(z)), moves)
+        table = describe_estimates(names, z, ends, determined(ends, names))
     return table, -float(best.value)

@@ -17,10 +17,10 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Array, Float
 
+from wane.foraging.arguments import Seed, check_arguments
 from wane.foraging.decisions import Counts, Decisions, TaskArrays, expand, prepare, task_arrays
-from wane.foraging.door import Seed, at_the_door
-from wane.foraging.fitting import Batch, Fit, batch_axes, check_fittable, fit_all, objective
-from wane.foraging.models import Model, Parameter
+from wane.foraging.fitting import DataSets, Fit, check_fittable, fit_all, objective, set_axes
+from wane.foraging.models import Model, Parameter, values_at
 from wane.foraging.newton import minimise
 from wane.foraging.sources import counted, shown
 from wane.foraging.visits import PatchVisits
@@ -41,7 +41,7 @@ class Comparison:
     """The fits by the names of the models."""
 
 
-@at_the_door
+@check_arguments
 def compare(
     data: PatchVisits,
     models: Sequence[Model],
@@ -89,7 +89,7 @@ def _check_blocks(data: PatchVisits, blocks: int) -> None:
         )
 
 
-@at_the_door
+@check_arguments
 def cross_validate(found: Fit, blocks: Blocks) -> Float[np.ndarray, "subjects blocks"]:
     """The log-probability of each block of each subject, with parameters that were fitted to the other blocks.
 
@@ -109,27 +109,26 @@ def cross_validate(found: Fit, blocks: Blocks) -> Float[np.ndarray, "subjects bl
         return np.asarray(_test(model, names, decisions, held, task, z))
 
 
-def _spread(decisions: Decisions, train: Counts, pooled: bool) -> Batch:
+def _spread(decisions: Decisions, train: Counts, pooled: bool) -> DataSets:
     """Training sets, one for each block and (unless pooled) subject. The second axis is animals with one fit."""
     subjects, blocks, _ = train.stays.shape
     shared = decisions.kind.ndim == 1
     if pooled:
         counts = Counts(*(jnp.swapaxes(each, 0, 1) for each in train))
-        return Batch(decisions if shared else Decisions(*(jnp.stack([a] * blocks) for a in decisions)), counts)
+        return DataSets(decisions if shared else Decisions(*(jnp.stack([a] * blocks) for a in decisions)), counts)
     counts = Counts(*(each.reshape(subjects * blocks, 1, -1) for each in train))
-    return Batch(decisions if shared else Decisions(*(jnp.repeat(a, blocks, 0)[:, None] for a in decisions)), counts)
+    return DataSets(decisions if shared else Decisions(*(jnp.repeat(a, blocks, 0)[:, None] for a in decisions)), counts)
 
 
 @partial(jax.jit, static_argnums=(0, 1))
-def _train(model: Model, names: tuple[Parameter, ...], batch: Batch, task: TaskArrays, start: Array) -> Array:
+def _train(model: Model, names: tuple[Parameter, ...], sets: DataSets, task: TaskArrays, start: Array) -> Array:
     """The parameters of every training set: (subjects, blocks, parameters). Searches start from the fit to all data."""
-    sets = len(batch.counts.stays)
-    begin = jnp.repeat(start, sets // len(start), 0)
+    begin = jnp.repeat(start, len(sets.counts.stays) // len(start), 0)
 
-    def one(each: Batch, z: Array) -> Array:
+    def one(each: DataSets, z: Array) -> Array:
         return minimise(partial(objective, model, names, each, task), z).z
 
-    found = jax.vmap(one, (batch_axes(batch), 0))(batch, begin)
+    found = jax.vmap(one, (set_axes(sets), 0))(sets, begin)
     return found.reshape(len(start), -1, found.shape[-1])
 
 
@@ -140,8 +139,7 @@ def _test(
     shared = decisions.kind.ndim == 1
 
     def one(each: Decisions, counts: Counts, values: Array) -> Array:
-        params = {parameter.name: parameter.value(values[i]) for i, parameter in enumerate(names)}
-        return model.log_likelihood(params, each, counts, task)
+        return model.log_likelihood(values_at(names, values), each, counts, task)
 
     over_blocks = jax.vmap(one, (None, 0, 0))
     return jax.vmap(over_blocks, (None if shared else 0, 0, 0))(decisions, held, z)
@@ -186,7 +184,7 @@ def _summarise(by_subject: pd.DataFrame, fits: dict[str, Fit]) -> pd.DataFrame:
     return table
 
 
-@at_the_door
+@check_arguments
 def leaving_chances(found: Fit, subject: Any = None) -> pd.DataFrame:
     """The model's probability of leaving at each decision that was made, and the observed fraction.
 
@@ -202,10 +200,9 @@ def leaving_chances(found: Fit, subject: Any = None) -> pd.DataFrame:
     with jax.enable_x64(True):
         decisions, _ = prepare(data, True)
         task = task_arrays(data.task)
-        z = np.broadcast_to(found.z, (len(data.subjects), found.z.shape[1]))
-        values = [_named(model, data, each) for each in z]
-        stacked = {name: jnp.stack([each[name] for each in values]) for name in values[0]}
-        logits = np.asarray(_leaving(model, stacked, decisions, task))
+        z = jnp.broadcast_to(jnp.asarray(found.z), (len(data.subjects), found.z.shape[1]))
+        params = values_at(model.parameters(data.task), z.T)
+        logits = np.asarray(_leaving(model, params, decisions, task))
     place = rows.groupby("subject").cumcount().to_numpy()
     rows["predicted"] = 1 / (1 + np.exp(-logits[rows["subject"].to_numpy(), place]))
     if subject is not None:
@@ -223,8 +220,3 @@ def leaving_chances(found: Fit, subject: Any = None) -> pd.DataFrame:
 def _leaving(model: Model, params: dict[str, Array], decisions: Decisions, task: TaskArrays) -> Array:
     """The log-odds of every animal: (subjects, decisions)."""
     return jax.vmap(lambda own, each: model.leaving(own, each, task))(params, decisions)
-
-
-def _named(model: Model, data: PatchVisits, z: Float[np.ndarray, " parameters"]) -> dict[str, Any]:
-    """The parameters by name at unbounded numbers z."""
-    return {p.name: p.value(jnp.asarray(z[i])) for i, p in enumerate(model.parameters(data.task))}

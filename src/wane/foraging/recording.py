@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from wane.foraging.door import Above, Finite, at_the_door
+from wane.foraging.arguments import Above, Finite, check_arguments
 from wane.foraging.moments import as_seconds
 from wane.foraging.sources import Source, Where, as_known, as_numbers, counted, pick, read_table, require_labels
 from wane.foraging.task import Task
@@ -42,7 +42,7 @@ class Recording:
     notes: tuple[str, ...]
     """Sentences on what was filled in, moved or does not fit. Nothing else was changed."""
 
-    @at_the_door
+    @check_arguments
     def to_visits(
         self,
         task: Task,
@@ -91,7 +91,7 @@ def mapped_labels(labels: pd.Series, given: Mapping[Any, Any] | None, name: str)
     return labels.map(dict(given))
 
 
-@at_the_door
+@check_arguments
 def join(recordings: Sequence[Recording]) -> Recording:
     """Joins recordings into one. Raises ValueError if their steps differ, or if two hold the same session."""
     if not recordings:
@@ -113,7 +113,7 @@ def join(recordings: Sequence[Recording]) -> Recording:
     )
 
 
-@at_the_door
+@check_arguments
 def from_events(
     visits: Source,
     rewards: Source | None = None,

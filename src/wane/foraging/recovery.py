@@ -2,7 +2,7 @@
 
 `simulate` lets a model make the visits of given data: the same patches in the same order, with leaving drawn at random.
 `recover` fits the model to many such animals: are the parameters found again, and do the intervals cover them as often
-as they claim? `wane.foraging.telling_apart` finds which models can be told apart.
+as they claim? `wane.foraging.confusions` finds which models can be told apart.
 """
 
 from collections.abc import Mapping
@@ -16,8 +16,8 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Array, Float, Int
 
+from wane.foraging.arguments import Level, Seed, check_arguments
 from wane.foraging.decisions import Decisions, TaskArrays, task_arrays
-from wane.foraging.door import Level, Seed, at_the_door
 from wane.foraging.fitting import EVERYONE, Fit, Intervals, fit
 from wane.foraging.models import LearningModel, Model
 from wane.foraging.visits import PatchVisits
@@ -27,7 +27,7 @@ from wane.types import Real
 Harvests = Int[np.ndarray, "copies visits"]
 
 
-@at_the_door
+@check_arguments
 def simulate(
     model: Model, like: PatchVisits, params: Fit | Mapping[str, Real], *, copies: Count = 1, seed: Seed = 0
 ) -> PatchVisits:
@@ -186,7 +186,7 @@ class Recovery:
         return pd.DataFrame(rows)
 
 
-@at_the_door
+@check_arguments
 def recover(
     model: Model,
     like: PatchVisits,

@@ -18,7 +18,7 @@ import pandas as pd
 from jaxtyping import Float
 
 from wane.depletion import Depletion, Diminishing
-from wane.foraging.door import Above, Finite, NotNegative, at_the_door, require_fields
+from wane.foraging.arguments import Above, Finite, NotNegative, check_arguments, check_fields
 from wane.foraging.sources import to_floats
 from wane.settings import Range
 from wane.types import ArrayLike
@@ -49,7 +49,7 @@ class Task:
     """The rewards as one table, with zeros where a curve has ended."""
 
     def __post_init__(self) -> None:
-        require_fields(self)
+        check_fields(self)
         if not self.rewards or not self.travel:
             raise ValueError(
                 "a task needs rewards of at least one kind of patch and at least one travel time: "
@@ -77,7 +77,7 @@ class Task:
             raise ValueError(f"no kind of patch is ever met, because chances are {dict(given)}: make one larger than 0")
 
     @classmethod
-    @at_the_door
+    @check_arguments
     def linear(
         cls, first: Mapping[Any, Finite], drop: Above, travel: Mapping[Any, NotNegative], **settings: Any
     ) -> "Task":
@@ -94,7 +94,7 @@ class Task:
         return cls(rewards, travel, **settings)
 
     @classmethod
-    @at_the_door
+    @check_arguments
     def depleting(
         cls,
         first: Mapping[Any, Finite],

@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Bool, Float, Int
 
-from wane.foraging.door import Above, StepCount, at_the_door
+from wane.foraging.arguments import Above, StepCount, check_arguments
 from wane.foraging.leaving import find_stays
 from wane.foraging.moments import as_seconds
 from wane.foraging.recording import Recording, describe_visits
@@ -65,7 +65,7 @@ class Clock(NamedTuple):
     """The largest distance of a time from its sample, in steps, without drop-outs."""
 
 
-@at_the_door
+@check_arguments
 def from_track(
     times: Source,
     x: ArrayLike | str,

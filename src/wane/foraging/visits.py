@@ -23,7 +23,7 @@ import pandas as pd
 from jaxtyping import Bool, Float
 
 from wane.depletion import Depletion
-from wane.foraging.door import at_the_door
+from wane.foraging.arguments import check_arguments
 from wane.foraging.sources import Source, Where, as_known, as_numbers, pick, read_table, require_labels, shown
 from wane.foraging.task import Task
 
@@ -80,7 +80,7 @@ class PatchVisits:
             yield subject, self.where(self.table["subject"] == subject)
 
 
-@at_the_door
+@check_arguments
 def from_stays(
     source: Source,
     task: Task,

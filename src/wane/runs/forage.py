@@ -51,12 +51,11 @@ def forage(
     from rich.table import Table
 
     from wane import foraging
-    from wane.foraging.first_look import require_writable, write_first_look
-    from wane.foraging.named import named_model
+    from wane.foraging.overview import require_writable, write_overview
 
     folder = out / "forage" / Path(file).stem
     require_writable(folder)
-    models = [named_model(name) for name in model]
+    models = [foraging.find_model(name) for name in model]
     if file == "rats":
         data = foraging.rats()
     else:
@@ -71,7 +70,7 @@ def forage(
             data = foraging.from_stays(file, task, patches="fresh", separator=separator, **names)
         except ValueError as error:
             raise ValueError(_as_options(str(error))) from error
-    compared = write_first_look(data, models, folder, starts=starts, source=file)
+    compared = write_overview(data, models, folder, starts=starts, source=file)
     table = Table("model", "parameters", "log-likelihood", "AIC", "above the best", title=repr(data))
     for row in compared.table.itertuples():
         table.add_row(

@@ -193,7 +193,7 @@ def stays(
     table, lam = foraging.table_from_rollout(world, cells, rewards, **column), lam_of(world)
     tables = []
     for form in FORMS:
-        found = foraging.leaving_difference(table, lam, discount=world.discount, by=list(column), form=form)
+        found = foraging.leaving_difference(table, lam, discount=world.discount, by=list(column), rule=form)
         tables.append(found.assign(form=form, site=found["site"].astype(int)).drop(columns="episode"))
     return pd.concat(tables, ignore_index=True).assign(**labels)
 

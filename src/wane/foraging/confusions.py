@@ -19,8 +19,8 @@ from typing import Annotated, Literal
 import numpy as np
 import pandas as pd
 
+from wane.foraging.arguments import Seed, check_arguments
 from wane.foraging.comparison import distinct_names
-from wane.foraging.door import Seed, at_the_door
 from wane.foraging.fitting import Fit, check_fittable, fit
 from wane.foraging.models import Model
 from wane.foraging.recovery import check_parameters, simulate
@@ -143,7 +143,7 @@ class Confusion:
         return (int(self.scores["copy"].max()) + 1) // 2
 
 
-@at_the_door
+@check_arguments
 def confusion(
     models: Sequence[Model],
     like: PatchVisits,

@@ -92,8 +92,8 @@ def no_fits(monkeypatch):
             "level = 2: the probability of an interval",
         ),
         (
-            lambda d: foraging.threshold(6.0, 1.0, 1, 50, form="chanrov"),
-            'form = chanrov: "charnov", .*; did you mean char',
+            lambda d: foraging.threshold(6.0, 1.0, 1, 50, rule="chanrov"),
+            'rule = chanrov: "charnov", .*; did you mean char',
         ),
         (lambda d: foraging.empirical_kernel([[0, 1]], 2, prior=-1), "prior = -1: a number of at least 0 is needed"),
         (lambda d: foraging.empirical_policy([[0]], [], 2, 2), "1 sequences of states and 0 of actions: give as many"),
@@ -127,7 +127,7 @@ def test_numbers_and_words_are_checked_first(data, call, message):
             lambda d: foraging.fit(d, ConstantHazard),
             r"model is the class ConstantHazard, and a Model is needed: make one",
         ),
-        (lambda d: foraging.fit(d, "theorem"), r"model is the text 'theorem', and a Model is needed: .*named_model\("),
+        (lambda d: foraging.fit(d, "theorem"), r"model is the text 'theorem', and a Model is needed: .*find_model\("),
         (lambda d: foraging.compare(d, ConstantHazard()), "models is a ConstantHazard, and a list is needed"),
         (
             lambda d: foraging.compare(d, [ConstantHazard]),
