@@ -72,19 +72,15 @@ def no_fits(monkeypatch):
         (lambda d: foraging.from_events(VISITS, step=1, end=np.inf), "end = inf: a number that is finite is needed"),
         (lambda d: foraging.from_events(VISITS, step="1"), "step = 1: a number above 0 is needed"),
         (
-            lambda d: foraging.from_track(TIMES, TIMES, TIMES, patches={}, fill=-1),
+            lambda d: foraging.Cleaning(fill=-1),
             "fill = -1: a whole number of steps of",
         ),
         (
-            lambda d: foraging.from_track(TIMES, TIMES, TIMES, patches={}, fill=1.5),
-            "fill = 1.5: a whole number of steps",
-        ),
-        (
-            lambda d: foraging.from_track(TIMES, TIMES, TIMES, patches={}, shortest=-1),
+            lambda d: foraging.Cleaning(shortest=-1),
             "shortest = -1: a whole number of",
         ),
         (
-            lambda d: foraging.from_track(TIMES, TIMES, TIMES, patches={}, tolerance=11),
+            lambda d: foraging.Cleaning(tolerance=11),
             "tolerance = 11: a number of steps",
         ),
         (
@@ -109,6 +105,12 @@ def no_fits(monkeypatch):
 def test_numbers_and_words_are_checked_first(data, call, message):
     with pytest.raises(ValueError, match=message):
         call(data)
+
+
+@pytest.mark.usefixtures("unchecked_types")
+def test_fields_are_checked_like_arguments():
+    with pytest.raises(ValueError, match="fill = 1.5: a whole number of steps"):
+        foraging.Cleaning(fill=1.5)
 
 
 @pytest.mark.usefixtures("no_fits", "unchecked_types")

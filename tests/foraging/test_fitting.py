@@ -162,13 +162,13 @@ def test_a_profile_that_is_open_ends_where_the_range_does(data):
 def test_too_little_data_is_refused(data, change, message):
     table = change(data.table.drop(columns="censored"))
     names = {"censored": "censored"} if "censored" in table else {}
-    few = foraging.from_stays(table, TASK, patches="fresh", **names)
+    few = foraging.from_stays(table, TASK, patches="fresh", columns=names)
     with pytest.raises(ValueError, match=message):
         foraging.fit(few, ConstantHazard())
 
 
 def test_models_that_solve_the_task_need_fresh_patches(data):
-    worn = foraging.from_stays(data.table.assign(tree="a"), TASK, patches="session", patch="tree")
+    worn = foraging.from_stays(data.table.assign(tree="a"), TASK, patches="session", columns={"patch": "tree"})
     with pytest.raises(ValueError, match=r"MarginalValue solves the task, which needs fresh patches"):
         foraging.fit(worn, foraging.MarginalValue())
 
@@ -218,7 +218,10 @@ def test_simulated_animals_follow_the_model(data):
     free = simulated.table[~simulated.table["censored"]]
     assert free["harvests"].mean() == pytest.approx(4.0, abs=0.2)
     forced = foraging.from_stays(
-        data.table.assign(most=8, harvests=data.table["harvests"].clip(upper=8)), TASK, patches="fresh", limit="most"
+        data.table.assign(most=8, harvests=data.table["harvests"].clip(upper=8)),
+        TASK,
+        patches="fresh",
+        columns={"limit": "most"},
     )
     cut = foraging.simulate(ConstantHazard(), forced, {"chance": 0.1}, seed=3).table
     assert cut["harvests"].max() == 8

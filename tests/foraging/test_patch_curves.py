@@ -25,7 +25,7 @@ def rows():
 
 
 def test_the_curve_is_found_where_a_regression_fails(rows):
-    found = foraging.fit_depletion(rows, noise="poisson", kind="kind")
+    found = foraging.fit_depletion(rows, noise="poisson", columns={"kind": "kind"})
     table = found.estimates.set_index("parameter")
     assert table.loc["lam", "low"] < 0.5 < table.loc["lam", "high"]
     assert table.loc["lam", "value"] == pytest.approx(0.5, abs=0.03)
@@ -45,7 +45,7 @@ def test_the_curve_is_found_where_a_regression_fails(rows):
 
 @pytest.mark.fuzz
 def test_the_right_curve_is_chosen(rows):
-    table = foraging.compare_depletions(rows, noise="poisson", kind="kind")
+    table = foraging.compare_depletions(rows, noise="poisson", columns={"kind": "kind"})
     assert table["curve"][0] == "geometric"
     assert table["delta_aic"][1] > 4
 

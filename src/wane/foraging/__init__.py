@@ -46,7 +46,7 @@ if TYPE_CHECKING:
         long_run_rate,
         optimal_harvests,
     )
-    from wane.foraging.track import Circle, from_track
+    from wane.foraging.track import Circle, Cleaning, from_track
     from wane.foraging.trajectory import check_table, read_csv, table_from_rollout
     from wane.foraging.visits import PatchVisits, from_stays
 
@@ -54,6 +54,7 @@ __all__ = [
     "MODELS",
     "Belief",
     "Circle",
+    "Cleaning",
     "Comparison",
     "Confusion",
     "ConstantHazard",

@@ -85,6 +85,8 @@ def old_arguments(new: str, make: Callable[..., Any], *old: str) -> Callable[[Ca
                 given = ", ".join(f"{name}=…" for name in parts)
                 message = f"{function.__name__}({given}) is deprecated: use {new}=…"
                 warnings.warn(message, DeprecationWarning, stacklevel=2)
+                if new in kwargs:
+                    raise TypeError(f"{function.__name__} got {new} and also {given}: give {new} alone")
                 kwargs[new] = make(**parts)
             return function(*args, **kwargs)
 

@@ -44,4 +44,4 @@ def rats(last_harvest: Literal["chosen", "forced"] = "chosen") -> PatchVisits:
     if last_harvest == "forced":
         table["most"] = table["patch"].map({"low": 7, "middle": 11, "high": 15})
         names["limit"] = "most"
-    return from_stays(table, rats_task(), patches="fresh", **names)
+    return from_stays(table, rats_task(), patches="fresh", columns=names)

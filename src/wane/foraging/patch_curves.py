@@ -24,17 +24,28 @@ from jaxtyping import Array, Float
 from scipy import stats
 
 from wane.depletion import Diminishing, Geometric, Hyperbolic, PowerLaw
-from wane.foraging.arguments import Level, check_arguments
+from wane.foraging.arguments import Level, check_arguments, old_arguments
 from wane.foraging.fitting import describe_estimates
 from wane.foraging.leaving import find_stays
 from wane.foraging.models import Parameter, typical_point
 from wane.foraging.newton import LARGEST, minimise_from
 from wane.foraging.recording import Recording, mapped_labels
-from wane.foraging.sources import Source, as_numbers, pick, read_table, require_labels, shown
+from wane.foraging.sources import (
+    ColumnNames,
+    Source,
+    as_numbers,
+    column_names,
+    pick,
+    read_table,
+    require_labels,
+    shown,
+)
 from wane.foraging.task import Task
 from wane.names import unknown
 from wane.settings import Count
 
+COLUMNS: ColumnNames = {"reward": "reward", "step": "step", "kind": None}
+"""What the columns of a table of rewards are called, unless the caller says otherwise."""
 Noise = Literal["poisson", "normal"]
 
 
@@ -70,28 +81,29 @@ class DepletionFit:
         return CURVES[self.curve].make(float(self.estimates["value"].iloc[0]))
 
 
+@old_arguments("columns", dict, *COLUMNS)
 @check_arguments
 def fit_depletion(
     source: Source,
     *,
     curve: str = "geometric",
     noise: Noise,
-    reward: str = "reward",
-    step: str = "step",
-    kind: str | None = None,
+    columns: ColumnNames | None = None,
     level: Level = 0.95,
     separator: str = ",",
 ) -> DepletionFit:
     """Fits the curve along which patches wear off, by maximum likelihood with profile intervals.
 
     One row of the table is one harvest of a fresh patch: which harvest of the visit it was (`step`, from 1), what it
-    paid, and the `kind` of the patch if kinds differ in their first reward. `noise` is required: "poisson" for counts,
-    "normal" for amounts. Raises ValueError for wrong entries; the message names the row and the cure.
+    paid (`reward`), and the `kind` of the patch if kinds differ in their first reward. `columns` says what these are
+    called in the table; step and reward are called so by default, and there is one kind. `noise` is required: "poisson"
+    for counts, "normal" for amounts. Raises ValueError for wrong entries; the message names the row and the cure.
     """
     if curve not in CURVES:
         raise unknown("curve", curve, CURVES)
-    table, where = read_table(source, separator, labels=[kind])
-    table = pick(table, dict(reward=reward, step=step, kind=kind), "the table of rewards")
+    names = column_names(columns, COLUMNS)
+    table, where = read_table(source, separator, labels=[names["kind"]])
+    table = pick(table, names, "the table of rewards")
     paid = as_numbers(table["reward"], where, "a reward, a finite number")
     count = as_numbers(table["step"], where, "the number of the harvest in its visit, 1 or more")
     bad_count = (paid < 0) | (paid != np.floor(paid)) if noise == "poisson" else np.zeros(len(paid), bool)
@@ -105,13 +117,13 @@ def fit_depletion(
     if len(np.unique(count)) < 2:
         raise ValueError(
             "all rewards are of the same harvest of a visit, so nothing tells how they wear off: add rewards of later "
-            'harvests, or name the column that numbers the harvests, step="…"'
+            'harvests, or name the column that numbers the harvests, columns={"step": "…"}'
         )
-    labels = ["all"] if kind is None else table["kind"].unique().tolist()
-    if kind is not None:
+    code, labels = np.zeros(len(table), int), ["all"]
+    if names["kind"] is not None:
         require_labels(table["kind"], where)
-    code = np.zeros(len(table), int) if kind is None else pd.factorize(table["kind"])[0]
-    return _fit(curve, noise, paid, count, code, labels, level)
+        code, labels = pd.factorize(table["kind"])
+    return _fit(curve, noise, paid, count, code, list(labels), level)
 
 
 def _fit(

@@ -21,6 +21,8 @@ from wane.names import nearest
 
 Where = Callable[[int], str]
 """Names the i-th row in an error message."""
+ColumnNames = Mapping[str, str | None]
+"""The names of columns in a table, by what they hold: {"subject": "rat"}. None if there is no such column."""
 Source = Any
 """A path of a CSV file, a pandas or polars DataFrame, a pynapple object, or a dictionary of columns."""
 
@@ -93,8 +95,8 @@ def as_pandas(source: Source) -> pd.DataFrame:
     if isinstance(source, Mapping):
         lengths = {name: np.size(values) for name, values in source.items()}
         if len(set(lengths.values())) > 1:
-            told = ", ".join(f"{name} {count}" for name, count in lengths.items())
-            raise ValueError(f"the columns have different lengths, {told}: give every column one value for each row")
+            sizes = ", ".join(f"{name} {count}" for name, count in lengths.items())
+            raise ValueError(f"the columns have different lengths, {sizes}: give every column one value for each row")
         return pd.DataFrame({name: np.asarray(values) for name, values in source.items()})
     kind = type(source).__name__
     if type(source).__module__.startswith("polars"):
@@ -122,7 +124,18 @@ def _from_pynapple(source: Any, kind: str) -> pd.DataFrame:
     return pd.DataFrame(dict(zip(names, values.T, strict=True))).assign(time=times)
 
 
-def pick(table: pd.DataFrame, names: Mapping[str, str | None], where: str = "the table") -> pd.DataFrame:
+def column_names(given: ColumnNames | None, usual: ColumnNames) -> dict[str, str | None]:
+    """The name of every column: the given one, or else the usual one. Raises ValueError for an unknown column."""
+    for name in given or {}:
+        if name not in usual:
+            raise ValueError(
+                f"columns has the key {name!r}, which is no needed column: its keys may be {', '.join(usual)}, and its "
+                "values the names of these columns in the table"
+            )
+    return {**usual, **(given or {})}
+
+
+def pick(table: pd.DataFrame, names: ColumnNames, where: str = "the table") -> pd.DataFrame:
     """The named columns under the names that the package uses, and all others as they are.
 
     A name that is None is left out. Raises ValueError if a column is missing (the message lists the existing columns),
@@ -136,12 +149,12 @@ def pick(table: pd.DataFrame, names: Mapping[str, str | None], where: str = "the
             meant = f" (did you mean {hint!r}?)" if hint else ""
             raise ValueError(
                 f"{where} has no column {given!r}{meant}, there are {', '.join(map(str, table.columns))}: "
-                f'name the column that holds the {needed}, {needed}="…"'
+                f'name the column that holds the {needed}, columns={{"{needed}": "…"}}'
             )
         if given in taken:
             raise ValueError(
                 f"the column {given!r} of {where} is named for the {taken[given]} and for the {needed}: name another "
-                f'column for one of them, {taken[given]}="…" or {needed}="…"'
+                f'column for one of them, columns={{"{taken[given]}": "…"}} or columns={{"{needed}": "…"}}'
             )
         if (table.columns == given).sum() > 1:
             raise ValueError(f"{where} has two columns {given!r}: rename one of them")

@@ -25,7 +25,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float, Int
 
-from wane.foraging.sources import Where, whole_number
+from wane.foraging.sources import Where, column_names, whole_number
 from wane.types import AnyArray, Scalar
 from wane.worlds.world import World
 
@@ -52,12 +52,7 @@ def read_csv(
     executed. Raises ValueError if the file is not such a table.
     """
     path, renamed = Path(path), dict(columns or {})
-    for name in renamed:
-        if name not in COLUMNS:
-            raise ValueError(
-                f"columns has the key {name!r}, which is no needed column: its keys may be {', '.join(COLUMNS)}, and "
-                "its values the names of these columns in the file"
-            )
+    column_names(renamed, dict.fromkeys(COLUMNS))
     how: dict[str, Any] = dict(sep=separator, skipinitialspace=True, encoding="utf-8-sig")
     table = _read_text(path, how)
     for name, given in renamed.items():

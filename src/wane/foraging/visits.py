@@ -9,8 +9,8 @@ of the task that no table shows, so it must be given:
 
     >>> task = Task.linear({"low": 60, "high": 120}, 8, {"rich": 10}, harvest=10)
     >>> table = pd.DataFrame({"rat": "A", "box": ["low", "high"], "env": "rich", "n": [3, 7]})
-    >>> visits = from_stays(table, task, subject="rat", kind="box", environment="env", harvests="n", patches="fresh")
-    >>> visits
+    >>> columns = {"subject": "rat", "kind": "box", "environment": "env", "harvests": "n"}
+    >>> from_stays(table, task, patches="fresh", columns=columns)
     PatchVisits(2 visits of 1 subject, 10 decisions, patches fresh)
 """
 
@@ -23,12 +23,27 @@ import pandas as pd
 from jaxtyping import Bool, Float
 
 from wane.depletion import Depletion
-from wane.foraging.arguments import check_arguments
-from wane.foraging.sources import Source, Where, as_known, as_numbers, pick, read_table, require_labels, shown
+from wane.foraging.arguments import check_arguments, old_arguments
+from wane.foraging.sources import (
+    ColumnNames,
+    Source,
+    Where,
+    as_known,
+    as_numbers,
+    column_names,
+    pick,
+    read_table,
+    require_labels,
+    shown,
+)
 from wane.foraging.task import Task
 
 Patches = Literal["fresh", "session"] | Depletion
 """What a patch is like when it is visited again."""
+COLUMNS: ColumnNames = {name: name for name in ("subject", "kind", "environment", "harvests")} | dict.fromkeys(
+    ("patch", "session", "censored", "limit")
+)
+"""What the columns of a table of visits are called, unless the caller says otherwise."""
 RewardTable = Float[np.ndarray, "visits harvests"]
 
 
@@ -80,52 +95,48 @@ class PatchVisits:
             yield subject, self.where(self.table["subject"] == subject)
 
 
+@old_arguments("columns", dict, *COLUMNS)
 @check_arguments
 def from_stays(
     source: Source,
     task: Task,
     *,
     patches: Patches,
-    subject: str | None = "subject",
-    kind: str | None = "kind",
-    environment: str | None = "environment",
-    harvests: str = "harvests",
-    patch: str | None = None,
-    session: str | None = None,
-    censored: str | None = None,
-    limit: str | None = None,
+    columns: ColumnNames | None = None,
     subjects: Sequence[Any] | None = None,
     separator: str = ",",
 ) -> PatchVisits:
     """Reads visits from a table with one row for each visit, in the order in which they were made.
 
     - `source`: a pandas or polars DataFrame, a pynapple `IntervalSet` with metadata, or the path of a CSV file.
-    - `patches`: "fresh", "session" or a `Depletion`, see `wane.foraging.visits`. The last two need `patch`, the column
-      that names the patch, and `session`, the column that names the session. All patches are fresh when a session
-      begins; by default there is one session.
-    - `harvests`: the column with the number of harvests before leaving, 1 or more.
-    - `kind`, `environment`: the columns with labels of the task; None if the task has only one.
-    - `subject`: the column that tells the animals apart, None if there is one animal.
-    - `censored`: a column that is true if the experiment ended the visit. The visit's last decision is then not used.
-    - `limit`: a column with the number of harvests at which the experiment ends a visit; such visits are censored.
+    - `patches`: "fresh", "session" or a `Depletion`, see `wane.foraging.visits`.
+    - `columns`: what the columns are called in the table, `{"subject": "rat", "harvests": "presses"}`:
+
+        subject, kind, environment    called so by default; None if there is one animal, or if the task has only one
+        harvests                      called so by default; the number of harvests before leaving, 1 or more
+        patch, session                which patch and which session; patches that are not fresh need `patch`. All
+                                      patches are fresh when a session begins; by default there is one session
+        censored                      true if the experiment ended the visit; its last decision is then not used
+        limit                         the harvests at which the experiment ends a visit; such visits are censored
     - `subjects`: the animals that the table must have, and no others.
 
     Raises ValueError for wrong entries; the message names the line of the file, or the row, and the cure.
     """
-    table, where = read_table(source, separator, labels=[subject, session, environment, kind, patch])
-    names = dict(subject=subject, session=session, environment=environment, kind=kind, patch=patch)
-    table = pick(table, names | dict(harvests=harvests, censored=censored, limit=limit), "the table of visits")
+    names = column_names(columns, COLUMNS)
+    labels = {name: names[name] for name in ("subject", "session", "environment", "kind", "patch")}
+    table, where = read_table(source, separator, labels=labels.values())
+    table = pick(table, names, "the table of visits")
     if table.empty:
         raise ValueError("the table of visits has no rows: give one for each visit")
-    table = _fill_columns(table, task, names)
-    for name in ("subject", "session", *["patch"] * (patch is not None)):
+    table = _fill_columns(table, task, labels)
+    for name in ("subject", "session", *["patch"] * (names["patch"] is not None)):
         require_labels(table[name], where)
     for name, labels, part in (("kind", task.kinds, "rewards"), ("environment", task.environments, "travel")):
         table[name] = as_known(table[name], labels)
         require_labels(table[name], where, labels, f"name it in the task's {part}, or correct the table")
     table["harvests"] = _counts(table["harvests"], where)
     table["censored"] = _truths(table["censored"], where)
-    if limit is not None:
+    if names["limit"] is not None:
         table["limit"] = _limits(table, where)
         table["censored"] |= table["harvests"] == table["limit"]
     _check_subjects(table["subject"], subjects)
@@ -135,7 +146,7 @@ def from_stays(
     return PatchVisits(table, task, _rewards(table, task, patches), fresh)
 
 
-def _fill_columns(table: pd.DataFrame, task: Task, names: dict[str, str | None]) -> pd.DataFrame:
+def _fill_columns(table: pd.DataFrame, task: Task, names: ColumnNames) -> pd.DataFrame:
     """The table with the columns that the caller left out. Raises ValueError where they cannot be guessed."""
     table = table.copy()
     for name, labels in (("kind", task.kinds), ("environment", task.environments)):
@@ -143,7 +154,7 @@ def _fill_columns(table: pd.DataFrame, task: Task, names: dict[str, str | None])
             if len(labels) > 1:
                 raise ValueError(
                     f"the task has more than one {name}, {', '.join(map(repr, labels))}, and {name}=None does not tell "
-                    f'which of them a visit belongs to: name the column that tells it, {name}="…"'
+                    f'which of them a visit belongs to: name the column that tells it, columns={{"{name}": "…"}}'
                 )
             table[name] = labels[0]
     for name in ("subject", "session"):
@@ -218,7 +229,7 @@ def _rewards(table: pd.DataFrame, task: Task, patches: Patches) -> RewardTable:
     if isinstance(patches, str) and patches == "fresh":
         return curve[kind]
     if "patch" not in table:
-        raise ValueError('patches that are not fresh must be told apart: name their column, patch="…"')
+        raise ValueError('patches that are not fresh must have names: give their column, columns={"patch": "…"}')
     owner = table.groupby(["subject", "session", "patch"], sort=False)
     if isinstance(patches, str):
         before = (owner["harvests"].cumsum() - table["harvests"]).to_numpy()
