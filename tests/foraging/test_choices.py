@@ -41,6 +41,7 @@ def test_action_values_are_the_exact_ones(world):
 def test_the_likelihood_is_that_of_a_plain_loop(world):
     cells, actions = simulate(world, 0.7, 1.0, 300)
     moves = foraging.read_moves(world, [cells], [actions])
+    assert repr(moves) == f"Moves(300 moves, {world.n_sites} sites)"
     phi = gpi.representations(world, depletion=Geometric(0.3))
     by_hand = 0.0
     for s, a, remaining in zip(moves.state, moves.action, moves.remaining, strict=True):

@@ -236,6 +236,39 @@ def test_animals_that_learn_are_simulated_and_fitted():
     assert len(simulated.table) == 40
 
 
+def test_units_of_the_task_stand_in_tables_and_on_axes():
+    rats = foraging.rats()
+    found = foraging.fit(rats, foraging.MarginalValue(bias=True), pooled=True)
+    assert found.estimates["unit"].tolist() == ["1/µL", "µL"]
+    assert repr(found).startswith("Fit(MarginalValue+bias, pooled: slope = 0.08")
+    assert " 1/µL, bias = 41" in repr(found)
+    assert " µL, log-likelihood -" in repr(found)
+    figures = foraging.figures
+    assert figures.draw_parameters(found, "bias").axes[0].get_ylabel() == "bias (µL)"
+    assert figures.draw_harvests(rats).axes[0].get_ylabel() == "harvests of 10 s before leaving"
+    assert figures.draw_survival(found, "rich").axes[0].get_xlabel() == "harvests of 10 s"
+    everything = [foraging.LearnedAverage(), foraging.Planner("two-exponential", foraging.LinearDrop())]
+    units = {p.name: p.unit for model in everything for p in model.parameters(rats.task)}
+    per_second = dict.fromkeys(["learning", "slow", "faster"], "1/s")
+    assert units == {"slope": "1/µL", "bias": "µL", "weight": "", "drop": "µL"} | per_second
+
+
+def test_answers_print_in_a_line(data, counted):
+    compared = foraging.compare(data, [ConstantHazard(), HarvestCount()], blocks=0)
+    known = counted.estimates.assign(true=counted.estimates["value"], covered=True)
+    assert repr(compared).startswith("Comparison(AIC above the best: HarvestCount +0.0, ConstantHazard +")
+    assert (
+        repr(foraging.Recovery(HarvestCount(), known))
+        == "Recovery(HarvestCount, 3 fits, covered: slope 100%, half 100%)"
+    )
+    assert repr(counted).startswith("Fit(HarvestCount, 3 subjects, log-likelihood -")
+    assert repr(TASK) == "Task(patches low from 30, high from 60; travel rich 10, poor 30; harvest 10)"
+    assert repr(foraging.rats_task()).endswith("high from 120 µL; travel rich 10 s, poor 30 s; harvest 10 s)")
+    kinds = {name: [2.0, 1.0] for name in "abcdef"}
+    many = repr(foraging.Task(kinds, {"wood": 1.0}, handling=2.0))
+    assert "d from 2, … (6 in all); travel wood 1; harvest 1, handling 2)" in many
+
+
 def test_figures(data, counted, constant, tmp_path):
     from wane.foraging import figures
 

@@ -32,6 +32,8 @@ def test_the_curve_is_found_where_a_regression_fails(rows):
     assert table.loc["first_oak", "low"] < 8 < table.loc["first_oak", "high"]
     assert found.depletion.worth(1) == pytest.approx(table.loc["lam", "value"])
 
+    assert repr(found).startswith("DepletionFit(geometric with poisson noise: lam = 0.")
+
     def by_hand(x):
         mean = np.where(rows["kind"] == "oak", x[1], x[2]) * x[0] ** (rows["step"] - 1)
         return -stats.poisson.logpmf(rows["reward"], mean).sum()

@@ -17,6 +17,7 @@ PATCHES = {"oak": Circle(2, 0, 0.5), "elm": [(4, -1), (6, -1), (6, 1), (4, 1)]}
 
 def test_events_become_steps_and_visits():
     recording = foraging.from_events(VISITS, PREY, step=0.5, end=13.0)
+    assert repr(recording) == "Recording(3 visits of 1 subject, 24 steps of 0.5, 2 notes)"
     visits = recording.visits
     assert visits["duration"].tolist() == [4.0, 1.5, 2.0]
     assert visits["harvests"].tolist() == [8, 3, 4]

@@ -43,6 +43,9 @@ class Moves(NamedTuple):
     remaining: Float[AnyArray, "steps sites"]
     """What truly remained of each reward."""
 
+    def __repr__(self) -> str:
+        return f"Moves({len(self.state)} moves, {self.visits.shape[-1]} sites)"
+
 
 class MapChooser(abc.ABC):
     """The interface of models of moves on a map: `MapModel`, `MapPlanner`, or your own frozen dataclass."""

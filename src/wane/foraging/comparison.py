@@ -22,14 +22,14 @@ from wane.foraging.decisions import Counts, Decisions, TaskArrays, expand, prepa
 from wane.foraging.fitting import DataSets, Fit, check_fittable, fit_all, objective, set_axes
 from wane.foraging.models import Model, Parameter, values_at
 from wane.foraging.newton import minimise
-from wane.foraging.sources import counted, shown
+from wane.foraging.sources import counted, listed, shown
 from wane.foraging.visits import PatchVisits
 from wane.settings import Count, Range
 
 Blocks = Annotated[int, Range(0, 1_000_000, "a whole number of blocks")]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Comparison:
     """Models that were fitted to the same visits."""
 
@@ -39,6 +39,13 @@ class Comparison:
     """One row for each model and subject: log_likelihood, aic, bic, held_out."""
     fits: dict[str, Fit]
     """The fits by the names of the models."""
+
+    def __repr__(self) -> str:
+        validated = self.table["held_out"].notna().all()
+        worse = -self.table["difference"] if validated else self.table["delta_aic"]
+        models = [f"{name} +{x:.1f}" for name, x in zip(self.table["model"], worse, strict=True)]
+        what = "log-probability of held-out blocks below the best" if validated else "AIC above the best"
+        return f"Comparison({what}: {listed(models)})"
 
 
 @check_arguments

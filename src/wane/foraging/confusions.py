@@ -24,6 +24,7 @@ from wane.foraging.comparison import distinct_names
 from wane.foraging.fitting import Fit, check_fittable, fit
 from wane.foraging.models import Model
 from wane.foraging.recovery import check_parameters, simulate
+from wane.foraging.sources import counted, listed
 from wane.foraging.visits import PatchVisits
 from wane.names import unknown
 from wane.settings import Count, Range
@@ -36,13 +37,18 @@ Copies = Annotated[int, Range(4, 1_000_000)]
 """Half of the copies measure which models differ, and a spread needs two of them."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Confusion:
     """The scores of all models for animals that were simulated from each of them."""
 
     scores: pd.DataFrame
     """One row for each simulated animal: true (the model), animal (which was copied), copy, then AIC or BIC of each
     model. The first half of the copies measures differences, the second half is counted."""
+
+    def __repr__(self) -> str:
+        right = self.choices().groupby("true", sort=False)["right"].mean()
+        shares = [f"{name} {share:.0%}" for name, share in right.items()]
+        return f"Confusion({counted(len(self.scores), 'simulated animal')}, chosen rightly: {listed(shares)})"
 
     @property
     def models(self) -> list[str]:
@@ -111,9 +117,9 @@ class Confusion:
     def matrix(self) -> pd.DataFrame:
         """How often each model (columns) is chosen when animals are simulated from each model (rows)."""
         table = self.choices()
-        counted = pd.crosstab(table["true"], table["chosen"], normalize="index")
+        shares = pd.crosstab(table["true"], table["chosen"], normalize="index")
         return (
-            counted.reindex(index=self.models, columns=self.models, fill_value=0.0)
+            shares.reindex(index=self.models, columns=self.models, fill_value=0.0)
             .rename_axis(None)
             .rename_axis(None, axis=1)
         )

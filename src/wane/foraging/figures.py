@@ -23,6 +23,8 @@ from wane.foraging.discounting import Discount
 from wane.foraging.fitting import Fit
 from wane.foraging.recovery import Recovery
 from wane.foraging.rule import marginal_values, mvt_leaving_times
+from wane.foraging.sources import with_unit
+from wane.foraging.task import Task
 from wane.foraging.theorem import harvests_beside_optimum
 from wane.foraging.visits import PatchVisits
 from wane.settings import Count
@@ -210,7 +212,7 @@ def draw_harvests(data: PatchVisits, discount: Discount | None = None, *, ax: Ax
             ax.plot([i - 0.3, i + 0.3], [float(observed)] * 2, color=COLOURS[0], lw=2, label="mean" if i == 0 else None)
         ax.plot([i - 0.3, i + 0.3], [float(optimal)] * 2, color=INK, lw=2, ls=":", label="optimum" if i == 0 else None)
     ax.set_xticks(range(len(table)), [f"{kind}\n{environment}" for environment, kind, *_ in conditions])
-    ax.set(ylabel="harvests before leaving", ylim=(0, None))
+    ax.set(ylabel=f"{_harvests(data.task)} before leaving", ylim=(0, None))
     ax.legend(frameon=False, fontsize=9)
     clean(ax)
     return figure
@@ -235,7 +237,7 @@ def draw_survival(found: Fit, environment: Any, *, subject: Any = None, ax: Axes
         for column, style in (("observed", MARKERS[i % len(MARKERS)]), ("predicted", "-")):
             goes_on = np.append(1.0, np.cumprod(1 - rows[column].to_numpy()))
             ax.plot(n, goes_on, style, ms=4, color=colour, label=str(kind) if column == "observed" else None)
-    ax.set(xlabel="harvests", ylabel="fraction of visits that go on", ylim=(0, 1.03), xlim=(0, None))
+    ax.set(xlabel=_harvests(found.data.task), ylabel="fraction of visits that go on", ylim=(0, 1.03), xlim=(0, None))
     ax.set_title(f"{environment} · {found.model.name}", fontsize=10)
     ax.legend(frameon=False, fontsize=9)
     clean(ax)
@@ -265,7 +267,7 @@ def draw_parameters(found: Fit, parameter: str, *, pooled: Fit | None = None, ax
             ax.axhspan(one["low"], one["high"], color=GREY, alpha=0.2, lw=0)
         ax.legend(frameon=False, fontsize=9)
     ax.set_xticks(at, [str(subject) for subject in rows["subject"]])
-    ax.set(xlabel="subject", ylabel=parameter)
+    ax.set(xlabel="subject", ylabel=parameter + _unit(rows))
     clean(ax)
     return figure
 
@@ -305,7 +307,7 @@ def draw_recovery(found: Recovery, parameter: str, *, ax: Axes | None = None) ->
         ax.errorbar(part["true"], part["value"], ends, fmt="o", ms=3, lw=0.7, color=colour, label=label)
     span = [rows["true"].min(), rows["true"].max()]
     ax.plot(span, span, color=INK, lw=1)
-    ax.set(xlabel=f"true {parameter}", ylabel=f"{parameter} found")
+    ax.set(xlabel=f"true {parameter}{_unit(rows)}", ylabel=f"{parameter} found{_unit(rows)}")
     ax.legend(frameon=False, fontsize=9)
     clean(ax)
     return figure
@@ -323,6 +325,17 @@ def draw_confusion(matrix: pd.DataFrame, *, ax: Axes | None = None) -> Figure:
     ax.set_yticks(range(len(matrix)), matrix.index.tolist())
     ax.set(xlabel="chosen (%)", ylabel="simulated")
     return figure
+
+
+def _harvests(task: Task) -> str:
+    """What harvests are called on an axis: with their time, if its unit is known."""
+    return f"harvests of {with_unit(task.harvest, task.time_unit)}" if task.time_unit else "harvests"
+
+
+def _unit(estimates: pd.DataFrame) -> str:
+    """The unit of a parameter, in brackets, from the rows of its estimates; empty if it has none."""
+    unit = estimates["unit"].iloc[0]
+    return f" ({unit})" if unit else ""
 
 
 def place(ax: Axes | None, width: float, height: float) -> tuple[Figure, Axes]:

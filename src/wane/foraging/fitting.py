@@ -38,6 +38,7 @@ from wane.foraging.arguments import Level, Seed, check_arguments
 from wane.foraging.decisions import Counts, Decisions, Prepared, TaskArrays, prepare, task_arrays
 from wane.foraging.models import Model, Parameter, typical_point, values_at
 from wane.foraging.newton import LARGEST, Minimum, minimise, profiles
+from wane.foraging.sources import counted, listed
 from wane.foraging.task import Task
 from wane.foraging.visits import PatchVisits
 from wane.settings import Count
@@ -70,7 +71,7 @@ class Fit:
     data: PatchVisits
     pooled: bool
     estimates: pd.DataFrame
-    """One row for each subject and parameter: value, low, high, identified."""
+    """One row for each subject and parameter: value, low, high, unit, identified."""
     likelihoods: pd.DataFrame
     """One row for each subject: log_likelihood, decisions, parameters, aic, bic, agree (the share of starts that found
     the same maximum)."""
@@ -91,7 +92,10 @@ class Fit:
         return dict(zip(rows["parameter"], rows["value"].astype(float), strict=True))
 
     def __repr__(self) -> str:
-        who = "pooled" if self.pooled else f"{len(self.likelihoods)} subjects"
+        who = counted(len(self.likelihoods), "subject")
+        if self.pooled:
+            rows = self.estimates[["parameter", "value", "unit"]].itertuples(index=False)
+            who = "pooled: " + listed([f"{name} = {value:.3g} {unit}".rstrip() for name, value, unit in rows])
         return f"Fit({self.model.name}, {who}, log-likelihood {self.log_likelihood:.2f})"
 
 

@@ -1,4 +1,4 @@
-"""A first look at visits: fits and compares models, and writes tables and figures into a folder."""
+"""An overview of visits: fits and compares models, and writes tables and figures into a folder."""
 
 import os
 from collections.abc import Iterable, Sequence
@@ -53,6 +53,7 @@ def write_overview(
         "source": source,
         "data": repr(data),
         "notes": list(data.notes),
+        "units": {"time": data.task.time_unit, "reward": data.task.reward_unit},
         "models": [model.name for model in models],
         "best": best.model.name,
         "versions": {"wane": wane.__version__},

@@ -35,6 +35,7 @@ from wane.foraging.sources import (
     Source,
     as_numbers,
     column_names,
+    listed,
     pick,
     read_table,
     require_labels,
@@ -64,7 +65,7 @@ CURVES = {
 """The curves that can be fitted."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class DepletionFit:
     """A curve that was fitted to rewards."""
 
@@ -74,6 +75,11 @@ class DepletionFit:
     """One row for each parameter: the curve's, the first reward of each kind, and for normal noise its deviation."""
     log_likelihood: float
     aic: float
+
+    def __repr__(self) -> str:
+        values = [f"{name} = {x:.3g}" for name, x in self.estimates[["parameter", "value"]].itertuples(index=False)]
+        fit = f"log-likelihood {self.log_likelihood:.2f}"
+        return f"DepletionFit({self.curve} with {self.noise} noise: {listed(values)}, {fit})"
 
     @property
     def depletion(self) -> Diminishing:

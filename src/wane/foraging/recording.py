@@ -32,6 +32,7 @@ from wane.foraging.sources import (
     pick,
     read_table,
     require_labels,
+    with_unit,
 )
 from wane.foraging.task import Task
 from wane.foraging.visits import Patches, PatchVisits, from_stays
@@ -47,7 +48,7 @@ def _old_columns(**names: str | None) -> ColumnNames:
     return {"time" if name == "reward_time" else name: given for name, given in names.items()}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Recording:
     """What an animal did, in steps and in visits."""
 
@@ -59,6 +60,13 @@ class Recording:
     """The length of a step, in the unit of the times."""
     notes: tuple[str, ...]
     """Sentences on what was filled in, moved or does not fit. Nothing else was changed."""
+
+    def __repr__(self) -> str:
+        subjects = counted(self.visits["subject"].nunique(), "subject")
+        return (
+            f"Recording({counted(len(self.visits), 'visit')} of {subjects}, {len(self.steps)} steps of {self.step:g}, "
+            f"{counted(len(self.notes), 'note')})"
+        )
 
     @check_arguments
     def to_visits(
@@ -77,7 +85,8 @@ class Recording:
         """
         if not np.isclose(float(task.harvest), self.step, rtol=1e-6):
             raise ValueError(
-                f"a harvest of the task takes {task.harvest} but a step takes {self.step:g}: make them equal"
+                f"a harvest of the task takes {with_unit(task.harvest, task.time_unit)} but a step takes "
+                f"{with_unit(self.step, task.time_unit)}: make them equal"
             )
         table = self.visits.copy()
         for name, column, given, labels in (

@@ -20,6 +20,7 @@ from wane.foraging.arguments import Level, Seed, check_arguments
 from wane.foraging.decisions import Decisions, TaskArrays, task_arrays
 from wane.foraging.fitting import EVERYONE, Fit, Intervals, fit
 from wane.foraging.models import LearningModel, Model
+from wane.foraging.sources import listed
 from wane.foraging.visits import PatchVisits
 from wane.settings import Count
 from wane.types import Real
@@ -153,13 +154,18 @@ def _play(model: LearningModel, params: Any, decisions: Decisions, chance: Array
     return jax.vmap(copy)(chance)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Recovery:
     """Parameters that were simulated and found again."""
 
     model: Model
     table: pd.DataFrame
     """One row for each simulated animal and parameter: true, value, low, high, identified, covered."""
+
+    def __repr__(self) -> str:
+        rows = self.coverage()
+        shares = [f"{name} {share:.0%}" for name, share in zip(rows["parameter"], rows["coverage"], strict=True)]
+        return f"Recovery({self.model.name}, {rows['fits'].max()} fits, covered: {listed(shares)})"
 
     def coverage(self) -> pd.DataFrame:
         """For each parameter: the share of intervals that cover the truth, its standard error, and the number of fits.

@@ -176,6 +176,17 @@ def counted(number: int, thing: str) -> str:
     return f"{number} {thing}{'s' * (number != 1)}"
 
 
+def listed(words: Sequence[Any], most: int = 4) -> str:
+    """Words with commas between them, cut if there are many: a, b, c, … (12 in all)."""
+    shown_words = ", ".join(map(str, words[:most]))
+    return shown_words if len(words) <= most else f"{shown_words}, … ({len(words)} in all)"
+
+
+def with_unit(number: Any, unit: str) -> str:
+    """A number with the name of its unit, if it has one: 10 s."""
+    return f"{float(number):g} {unit}".rstrip()
+
+
 def is_blank(values: pd.Series) -> Bool[np.ndarray, " rows"]:
     """Whether each entry is missing, or text of nothing but spaces."""
     blank = [isinstance(value, str) and not value.strip() for value in values]

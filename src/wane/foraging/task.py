@@ -7,6 +7,8 @@ least, and is on its way for the `travel` time of the environment until it arriv
     >>> task = Task.linear({"low": 60, "high": 120}, drop=8, travel={"rich": 10, "poor": 30}, harvest=10)
     >>> task.rewards["low"][:4].tolist(), task.longest
     ([60.0, 52.0, 44.0, 36.0], 16)
+    >>> task
+    Task(patches low from 60, high from 120; travel rich 10, poor 30; harvest 10)
 """
 
 from collections.abc import Hashable, Mapping
@@ -19,7 +21,7 @@ from jaxtyping import Float
 
 from wane.depletion import Depletion, Diminishing
 from wane.foraging.arguments import Above, Finite, NotNegative, check_arguments, check_fields
-from wane.foraging.sources import to_floats
+from wane.foraging.sources import listed, to_floats, with_unit
 from wane.settings import Range
 from wane.types import ArrayLike
 
@@ -27,7 +29,7 @@ MOST_HARVESTS = 10_000
 """Curves longer than this are refused: every harvest is one entry of a table."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Task:
     """Kinds of patches and environments. Raises ValueError if a number makes no sense."""
 
@@ -42,11 +44,18 @@ class Task:
     chances: Mapping[Any, NotNegative] | None = None
     """How often each kind is met; equally often by default."""
     time_unit: str = ""
-    """The name of the unit of time, for figures: "s"."""
+    """The name of the unit of time, for tables, figures and sentences: "s"."""
     reward_unit: str = ""
-    """The name of the unit of reward, for figures: "µL"."""
+    """The name of the unit of reward, for tables, figures and sentences: "µL"."""
     curve: Float[np.ndarray, "kinds harvests"] = field(init=False, repr=False, compare=False)
     """The rewards as one table, with zeros where a curve has ended."""
+
+    def __repr__(self) -> str:
+        kinds = [f"{kind} from {with_unit(row[0], self.reward_unit)}" for kind, row in self.rewards.items()]  # pyright: ignore[reportIndexIssue]
+        travel = [f"{name} {with_unit(time, self.time_unit)}" for name, time in self.travel.items()]
+        handling = f", handling {with_unit(self.handling, self.time_unit)}" * bool(self.handling)
+        harvest = with_unit(self.harvest, self.time_unit)
+        return f"Task(patches {listed(kinds)}; travel {listed(travel)}; harvest {harvest}{handling})"
 
     def __post_init__(self) -> None:
         check_fields(self)

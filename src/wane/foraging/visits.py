@@ -31,6 +31,7 @@ from wane.foraging.sources import (
     as_known,
     as_numbers,
     column_names,
+    counted,
     pick,
     read_table,
     require_labels,
@@ -62,12 +63,8 @@ class PatchVisits:
     """Sentences on what was changed or left out when the data were read."""
 
     def __repr__(self) -> str:
-        animals = len(self.subjects)
-        state = "fresh" if self.fresh else "not fresh"
-        return (
-            f"PatchVisits({len(self.table)} visits of {animals} subject{'s' * (animals != 1)}, "
-            f"{self.decisions} decisions, patches {state})"
-        )
+        who = f"{counted(len(self.table), 'visit')} of {counted(len(self.subjects), 'subject')}"
+        return f"PatchVisits({who}, {self.decisions} decisions, patches {'fresh' if self.fresh else 'not fresh'})"
 
     @property
     def subjects(self) -> list[Any]:
