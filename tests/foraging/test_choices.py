@@ -6,7 +6,7 @@ import pytest
 from wane import foraging
 from wane.agents import gpi
 from wane.depletion import Geometric
-from wane.foraging.choices import MapModel, action_values, log_probability, transitions
+from wane.foraging.choices import MapModel, action_values, log_probability
 from wane.worlds import make
 
 
@@ -18,7 +18,7 @@ def world():
 def simulate(world, lam, slope, steps, seed=0):
     """One episode of an animal that is told what remains: cells and actions."""
     rng = np.random.default_rng(seed)
-    phi, kernels = gpi.representations(world, depletion=Geometric(lam)), transitions(world).swapaxes(0, 1)
+    phi, kernels = gpi.representations(world, depletion=Geometric(lam)), world.mdp.dense().swapaxes(0, 1)
     cell, cells, actions, visits = int(np.argmax(world.start)), [], [], np.zeros(world.n_sites, int)
     for _ in range(steps):
         remaining = world.rewards * world.depletion.worth(visits)

@@ -143,26 +143,17 @@ def action_values(
     world: World, policies: Sequence[Any], lam: Any, discount: Any
 ) -> Float[Array, "policies states actions sites"]:
     """Φ^π(s, a, j) of every policy for a believed λ̂, as JAX arrays that can be differentiated."""
-    steps = jnp.asarray(transitions(world))
+    steps = jnp.asarray(world.mdp.dense())
     at_site = (jnp.arange(world.n_states)[:, None] == jnp.asarray(world.sites)).astype(steps.dtype)
     found = []
     for policy in policies:
-        kernel = jnp.asarray(_as_array(world.mdp.under(policy)))
+        kernel: Any = world.mdp.under(policy)
+        kernel = jnp.asarray(kernel.toarray() if hasattr(kernel, "toarray") else kernel)
         phi = lambda_representation(kernel, lam, discount=discount, sites=world.sites).matrix
         later = jnp.einsum("sat,tj->saj", steps, jnp.asarray(phi))
         here = at_site[:, None, :]
         found.append(here + discount * jnp.where(here > 0, lam, 1.0) * later)
     return jnp.stack(found)
-
-
-def _as_array(kernel: Any) -> np.ndarray:
-    return np.asarray(kernel.toarray() if hasattr(kernel, "toarray") else kernel, float)
-
-
-def transitions(world: World) -> Float[np.ndarray, "states actions states"]:
-    """p(s' | s, a) as one array."""
-    each = [_as_array(world.mdp.under(np.full(world.n_states, action))) for action in range(world.n_actions)]
-    return np.stack(each, 1)
 
 
 def log_probability(world: World, policies: Sequence[Any], model: MapChooser, params: Params, moves: Moves) -> Array:

@@ -6,7 +6,7 @@ as they claim? `wane.foraging.confusions` finds which models can be told apart.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -17,7 +17,7 @@ import pandas as pd
 from jaxtyping import Array, Float, Int
 
 from wane.foraging.arguments import Level, Seed, check_arguments
-from wane.foraging.decisions import Decisions, TaskArrays, task_arrays
+from wane.foraging.decisions import Decisions, TaskArrays, codes, decisions_after, task_arrays
 from wane.foraging.fitting import EVERYONE, Fit, Intervals, fit
 from wane.foraging.models import LearningModel, Model
 from wane.foraging.sources import listed
@@ -91,44 +91,20 @@ def _draw(
     rng: np.random.Generator,
 ) -> Harvests:
     """Draws the number of harvests of each visit; it exceeds the largest possible one if the animal never leaves."""
-    table, task = own.table, own.task
-    environment = pd.Categorical(table["environment"], categories=task.environments).codes.astype(np.int64)
-    kind = pd.Categorical(table["kind"], categories=task.kinds).codes.astype(np.int64)
-    longest = paid.shape[1] - 1
+    table, task, longest = own.table, own.task, paid.shape[1] - 1
     arrays, params = task_arrays(task), {name: jnp.asarray(value) for name, value in values.items()}
     chance = rng.random((copies, len(table), longest))
+    own, n = replace(own, rewards=paid), np.arange(1, longest + 1)
     if isinstance(model, LearningModel):
-        decisions = _all_decisions(environment, kind, paid, task.away)
+        decisions = Decisions(*map(jnp.asarray, decisions_after(own, np.arange(len(table))[:, None], n)))
         return np.asarray(_play(model, params, decisions, jnp.asarray(chance), arrays))
     # Visits in the same environment, to the same kind of patch and with the same rewards have the same chances.
-    seen = np.column_stack([environment, kind, paid])
-    _, which, back = np.unique(seen, axis=0, return_index=True, return_inverse=True)
-    decisions = _all_decisions(environment[which], kind[which], paid[which], task.away)
-    flat = Decisions(*(a.reshape(-1) for a in decisions))
+    kinds = codes(table["environment"], task.environments), codes(table["kind"], task.kinds)
+    _, which, back = np.unique(np.column_stack([*kinds, paid]), axis=0, return_index=True, return_inverse=True)
+    flat = Decisions(*(jnp.asarray(a).reshape(-1) for a in decisions_after(own, which[:, None], n)))
     logits = np.asarray(model.leaving(params, flat, arrays)).reshape(len(which), longest)
     leaves = chance < 1 / (1 + np.exp(-logits))[back.reshape(-1)]
     return np.where(leaves.any(2), leaves.argmax(2) + 1, longest + 1)
-
-
-def _all_decisions(
-    environment: Int[np.ndarray, " visits"],
-    kind: Int[np.ndarray, " visits"],
-    paid: Float[np.ndarray, "visits harvests"],
-    away: Float[np.ndarray, " environments"],
-) -> Decisions:
-    """All decisions that each visit could have: (visits, harvests)."""
-    shape = len(paid), paid.shape[1] - 1
-    n = np.broadcast_to(np.arange(1, shape[1] + 1), shape)
-    arrays = (
-        np.broadcast_to(environment[:, None], shape),
-        np.broadcast_to(kind[:, None], shape),
-        n,
-        np.broadcast_to(paid[:, :1], shape),
-        paid[:, :-1],
-        paid[:, 1:],
-        np.where(n == 1, away[environment][:, None], 0.0),
-    )
-    return Decisions(*(jnp.asarray(a) for a in arrays))
 
 
 @partial(jax.jit, static_argnums=0)

@@ -38,10 +38,10 @@ def read_table(
     """
     if isinstance(source, str | Path):
         path = Path(source)
-        table = _read_file(path, separator)
+        table = read_file(path, separator)
         written = {str(name) for name in labels if name in table}
         if written:
-            text = _read_file(path, separator, dtype=str, keep_default_na=False)
+            text = read_file(path, separator, dtype=str, keep_default_na=False)
             table = table.assign(**{name: _plain(text[name]) for name in written})
         return table, lambda i: f"line {i + 2} of {path}"
     table = as_pandas(source)
@@ -49,16 +49,15 @@ def read_table(
     return table.reset_index(drop=True), lambda i: f"row {index[i]}" + f" of {title}" * bool(title)
 
 
-def _read_file(path: Path, separator: str, **how: Any) -> pd.DataFrame:
-    """The table in a CSV file. Raises ValueError if there is none."""
+def read_file(path: Path, separator: str, **how: Any) -> pd.DataFrame:
+    """The table in a CSV file; `how` is passed to pandas. Raises ValueError if there is none."""
     if not path.is_file():
         raise ValueError(f"there is no file {path}: give the path of a CSV file, or a table")
     if not separator:
         raise ValueError('separator is empty: name what stands between the columns, separator=";" or separator="\\t"')
     try:
-        table = pd.read_csv(
-            path, sep=separator, skipinitialspace=True, encoding="utf-8-sig", skip_blank_lines=False, **how
-        )
+        usual: dict[str, Any] = dict(sep=separator, skipinitialspace=True, encoding="utf-8-sig", skip_blank_lines=False)
+        table = pd.read_csv(path, **(usual | how))
     except UnicodeDecodeError as error:
         raise ValueError(
             f'{path} is not a text file in UTF-8: save it as "CSV UTF-8" from the program that made it'
