@@ -14,7 +14,7 @@ from jaxtyping import install_import_hook
 # Kernels, discounts and parameters are checked inside `jit` too (`wane.jit_checks`).
 os.environ.setdefault("WANE_JIT_CHECKS", "1")
 # Types and shapes are checked at run time in the whole package; `tests/typecheck.py` says how.
-install_import_hook("wane", "typecheck.check")
+install_import_hook(["wane", "wane_paper"], "typecheck.check")
 
 import wane  # noqa: E402, F401  (doctests then run in the modules of the package, not in copies of them)
 

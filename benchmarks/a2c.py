@@ -26,7 +26,7 @@ import numpy as np
 from benchmarks import QUICK
 from benchmarks.beside import Peer, compare, compare_with_peer, report
 from wane.agents import a2c
-from wane.agents.a2c import Batch, Config, Moment
+from wane.agents.a2c import Config, Moment, Sequences
 from wane.agents.common.rollout import Transition
 from wane.worlds import make
 from wane.worlds.gym import Environment
@@ -67,11 +67,11 @@ class StepByStep:
         policy = a2c.sampled_policy(self.state.params, WORLD, self.config)
         self.empty, self.rng = policy.carry, np.random.default_rng(0)
         self.one_hot, self.seen = np.eye(WORLD.n_states, dtype=np.float32), self.env.reset(seed=0)
-        self.memory = self.empty
+        self.carry = self.empty
 
         @jax.jit
-        def act(params, memory, x, draw):
-            return policy.act(policy.params._replace(params=params), memory, x, draw)[:2]
+        def act(params, carry, x, draw):
+            return policy.act(policy.params._replace(params=params), carry, x, draw)[:2]
 
         self.act, self.update = act, jax.jit(lambda state, data: a2c.update(state, data, WORLD, self.config)[0])
         self.play()
@@ -85,20 +85,20 @@ class StepByStep:
 
     def play(self) -> None:
         """Plays one sequence, and takes the gradient step on it."""
-        begin, steps = self.memory, []
+        begin, steps = self.carry, []
         for _ in range(self.config.length):
             cell, info = self.seen
             now = Moment(self.one_hot[cell], np.int32(cell), info["remaining"])
-            action, self.memory = self.act(self.state.params, self.memory, now.x, self.rng.random(1))
+            action, self.carry = self.act(self.state.params, self.carry, now.x, self.rng.random(1))
             after, reward, terminated, truncated, later = self.env.step(int(action))
             then = Moment(self.one_hot[after], np.int32(after), later["remaining"])
             steps.append(Transition(now, action, reward, then, terminated, truncated, 1.0))
             self.seen = after, later
             if terminated or truncated:
-                self.seen, self.memory = self.env.reset(), self.empty
+                self.seen, self.carry = self.env.reset(), self.empty
         stacked = jax.tree_util.tree_map(lambda *leaves: np.stack(leaves)[:, None], *steps)
-        memory = jax.tree_util.tree_map(lambda leaf: leaf[None], begin)
-        self.state = self.update(self.state, Batch(memory, stacked))
+        carry = jax.tree_util.tree_map(lambda leaf: leaf[None], begin)
+        self.state = self.update(self.state, Sequences(carry, stacked))
 
 
 def measure(kind: str) -> list[dict[str, Any]]:

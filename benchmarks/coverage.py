@@ -35,7 +35,7 @@ USUAL = 0.5
 
 def kept_fit(name: str, data: foraging.PatchVisits) -> Fit | None:
     """Returns the fit of a model to each rat that the experiment `rats` keeps, or None if it keeps none."""
-    with (files("wane") / "results" / "paper" / "rats" / "estimates.parquet").open("rb") as file:
+    with (files("wane_paper") / "results" / "paper" / "rats" / "estimates.parquet").open("rb") as file:
         rows = pd.read_parquet(file)
     rows = rows[(rows["model"] == name) & ~rows["pooled"]]
     if rows.empty:

@@ -29,7 +29,7 @@ class Ours:
 
     def __init__(self, networks: int, steps: int):
         config, world, keys = lambda_features.Config(), make("four-rooms"), jax.random.split(jax.random.key(0), 5)
-        size, frames = config.base.sight.shape(world)[0], config.base.sight.frames
+        size, frames = config.base.vision.shape(world)[0], config.base.vision.frames
         pictures = jax.random.randint(keys[0], (PICTURES, size, size), 0, 256).astype(jnp.uint8)
         views = Stacks(pictures, jax.random.randint(keys[1], (VIEWS, frames), 0, PICTURES))
         chosen = jax.random.randint(keys[2], (steps, BATCH), 0, VIEWS)
@@ -39,7 +39,7 @@ class Ours:
 
         def train(network: Any, views: Stacks) -> Any:
             def step(now: Any, index: Any) -> Any:
-                batch = lambda_features.Batch(views[index], action[index], target[index], jnp.ones(BATCH))
+                batch = lambda_features.Examples(views[index], action[index], target[index], jnp.ones(BATCH))
                 project = jnp.eye(config.base.features)
                 network, adam, loss = gradient_step(*now, batch, project, config.learning_rate, world.n_actions)
                 return (network, adam), loss

@@ -21,10 +21,10 @@ import numpy as np
 
 from benchmarks import QUICK
 from benchmarks.beside import Peer, compare, compare_with_peer, report
-from wane.agents.sac import Config, Fleet, Variant
-from wane.experiments.networks.sac_learning import SIX, VARIANTS
+from wane.agents.sac import Config, Learners, Variant
 from wane.extras import MissingExtra
-from wane.worlds.control import Task
+from wane.worlds.control import ControlTask
+from wane_paper.networks.sac_learning import SIX, VARIANTS
 
 PEERS = {"stable_baselines3": "Stable-Baselines3's SAC", "sbx": "SBX's SAC"}
 FLOORS = {"cpu": None, "gpu": 12.0}
@@ -34,22 +34,22 @@ class Together:
     """Several agents of all kinds as one program, or a single SAC agent with two critics."""
 
     def __init__(self, task: str, agents: int, steps: int):
-        config = Config(memory=100_000, collection_steps=300, random_steps=300, steps=steps, evaluation_episodes=1)
+        config = Config(replay=100_000, collection_steps=300, random_steps=300, steps=steps, evaluation_episodes=1)
         kinds = [VARIANTS[name] for name in SIX]
-        columns = (np.resize(np.asarray(column, float), agents) for column in zip(*kinds, strict=True))
+        columns = (np.resize(np.asarray(column), agents) for column in zip(*kinds, strict=True))
         variants = Variant(*map(jnp.asarray, columns)) if agents > 1 else None
         config = config if agents > 1 else VARIANTS["SAC-2"].applied(config)
-        self.fleet = Fleet(jax.random.split(jax.random.key(0), agents), Task(task), config, variants)
+        self.learners = Learners(jax.random.split(jax.random.key(0), agents), ControlTask(task), config, variants)
         # Evaluations are not timed.
-        self.fleet.player.evaluate = lambda policies, number: np.zeros(agents)  # pyright: ignore
+        self.learners.player.evaluate = lambda policies, number: np.zeros(agents)  # pyright: ignore
         self.agents, self.steps, self.epoch = agents, steps, 0
-        self.states = self.fleet.init()
+        self.states = self.learners.init()
         # Updates begin after 300 steps.
         for _ in range(-(-400 // steps)):
             self.run()
 
     def run(self) -> None:
-        self.states, _ = self.fleet.epoch(self.states, self.epoch)
+        self.states, _ = self.learners.epoch(self.states, self.epoch)
         jax.block_until_ready(self.states)
         self.epoch += 1
 

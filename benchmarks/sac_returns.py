@@ -50,25 +50,25 @@ def ours(task: str, steps: int, seeds: int) -> list[list[float]]:
     import jax
     import numpy as np
 
-    from wane.agents.sac import Config, Fleet
-    from wane.experiments.contract import seed_keys
-    from wane.worlds.control import Task
+    from wane.agents.sac import Config, Learners
+    from wane.lab.contract import seed_keys
+    from wane.worlds.control import ControlTask
 
     config = Config(
         critics=2,
-        adaptive=0,
-        feature_weight=0,
+        adaptive=False,
+        lambda_features=False,
         spread="deviation",
         random_steps=WARM,
         collection_steps=WARM,
         steps=EVERY,
         evaluation_episodes=EPISODES,
-        memory=max(steps, 256),
+        replay=max(steps, 256),
     )
-    fleet = Fleet(seed_keys(range(seeds)), Task(task), config)
-    states, found = fleet.init(), []
+    learners = Learners(seed_keys(range(seeds)), ControlTask(task), config)
+    states, found = learners.init(), []
     for number in range(steps // EVERY):
-        states, info = fleet.epoch(states, number)
+        states, info = learners.epoch(states, number)
         jax.block_until_ready(states)
         found.append(info.greedy)
     return np.stack(found, 1).tolist()
@@ -76,7 +76,7 @@ def ours(task: str, steps: int, seeds: int) -> list[list[float]]:
 
 def main(task: str = "Pendulum-v1", steps: str = "10000", seeds: str = "5") -> int:
     from benchmarks.beside import peer_python
-    from wane.experiments.common.statistics import bootstrap
+    from wane.lab.statistics import bootstrap
 
     command = [peer_python("stable_baselines3"), "-P", __file__, "theirs", task, steps]
 

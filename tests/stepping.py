@@ -20,9 +20,9 @@ DEPLETIONS = {
     "listed": wane.Listed([1.0, 1.5, -0.25], tail=0.125),
     "time-elapsed": wane.TimeElapsed(0.5, rate=0.3),
     "eligibility": wane.EligibilityTrace(0.4, regrow=0.9),
-    "eligibility-representation": wane.EligibilityTrace(0.4, regrow=0.9, form="representation"),
+    "eligibility-representation": wane.EligibilityTrace(0.4, regrow=0.9, equation="representation"),
     "total-time": wane.TotalTime(0.3, regrow=0.95),
-    "total-time-representation": wane.TotalTime(0.3, regrow=0.95, form="representation"),
+    "total-time-representation": wane.TotalTime(0.3, regrow=0.95, equation="representation"),
 }
 
 

@@ -17,11 +17,13 @@ import pytest
 import wane
 from report.folders import run_folder
 from runs.sample import EXPERIMENT
-from wane import cli, experiments, worlds
+from wane import cli, worlds
 from wane.agents import Trained, load, q_lambda
-from wane.commands import reading, running
-from wane.report.collect import read
-from wane.runs.evaluation import best_return
+from wane.commands import reading
+from wane.lab import registry
+from wane.lab.report.collect import read
+from wane.lab.runs.evaluation import best_return
+from wane_paper.collection import COLLECTION, RESULTS
 
 TESTS = Path(__file__).parent
 NAME = "runs.sample"
@@ -31,9 +33,8 @@ TABLES = ("expected", "walks", "later")
 @pytest.fixture
 def only_sample(monkeypatch):
     """Makes the sample the only experiment that there is."""
-    for module in (experiments, reading, running):
-        monkeypatch.setattr(module, "FOLDERS", {NAME: "tabular"})
-    monkeypatch.setattr(experiments, "module_of", lambda name: NAME)
+    collection = registry.Collection({NAME: NAME}, results=COLLECTION.results)
+    monkeypatch.setattr(registry, "collections", lambda: (collection,))
 
 
 def environment() -> dict[str, str]:
@@ -160,11 +161,10 @@ def test_what_cannot_be_carried_out_is_told_in_one_line(command, words, message)
     assert ("--resume" in errors) == (words[0] == "run"), "only runs can be resumed"
 
 
-def test_the_report_needs_no_run_of_ones_own(command, only_sample, monkeypatch, tmp_path):
+def test_the_report_needs_no_run_of_ones_own(command, monkeypatch, tmp_path):
     """Where nothing was run yet, it shows what comes with the package, which is nothing here."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(reading, "KEPT", tmp_path / "kept")
-    monkeypatch.setattr(experiments, "NAMES", (NAME,))
+    monkeypatch.setattr(registry, "collections", lambda: (registry.Collection({NAME: NAME}),))
     status, out, errors = command("report")
     assert (status, errors) == (0, "")
     assert "report: out/report.html" in out
@@ -435,11 +435,11 @@ def test_evaluate_names_what_is_wrong(command, agent, tmp_path):
     assert "params.safetensors is damaged" in errors
 
 
-def test_kept_results_are_those_of_the_package(tmp_path, monkeypatch):
+def test_kept_results_are_those_of_the_paper_s_package(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert Path(wane.__file__).parent / "results" == reading.KEPT
-    assert (reading.KEPT / "paper").is_dir()
+    assert registry.results() == [RESULTS]
+    assert (RESULTS / "paper").is_dir()
 
 
 def test_the_sample_fits_the_contract():
-    assert experiments.find(NAME) is EXPERIMENT
+    assert registry.find(NAME) is EXPERIMENT

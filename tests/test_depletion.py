@@ -8,6 +8,7 @@ import wane
 from wane.depletion import one_more
 from wane.regrowth import Elapsed
 from wane.testing import check_depletion
+from wane.worlds.describe import depletion_from_description
 
 EVERY = [
     wane.Geometric(0.5),
@@ -19,9 +20,9 @@ EVERY = [
     wane.Listed([1.0, 0.5, 0.7], tail=0.1),
     wane.TimeElapsed(0.5, 0.3),
     wane.EligibilityTrace(0.5, 0.6),
-    wane.EligibilityTrace(0.5, 0.6, form="representation"),
+    wane.EligibilityTrace(0.5, 0.6, equation="representation"),
     wane.TotalTime(0.5, 0.9),
-    wane.TotalTime(0.5, 0.9, form="representation"),
+    wane.TotalTime(0.5, 0.9, equation="representation"),
 ]
 
 
@@ -56,9 +57,9 @@ def test_replenishing_schemes_as_the_paper_draws_them():
     away = np.array([0, 1, 2, 2, 3, 4, 4, 5])
     visited = np.array([0, 0, 0, 1, 1, 1, 2, 2])
     np.testing.assert_allclose(total, 0.5**visited * 0.9 ** (-away.astype(float)))
-    shrinking = history(wane.TotalTime(0.5, 0.9, form="representation"), (2, 5), 8)
+    shrinking = history(wane.TotalTime(0.5, 0.9, equation="representation"), (2, 5), 8)
     np.testing.assert_allclose(shrinking, 0.5**visited * 0.9**away)
-    inclusive = history(wane.EligibilityTrace(0.5, 0.5, form="representation"), (2, 5), 8)
+    inclusive = history(wane.EligibilityTrace(0.5, 0.5, equation="representation"), (2, 5), 8)
     np.testing.assert_allclose(inclusive, trace - 0.5)
 
 
@@ -235,7 +236,7 @@ def test_counts_do_not_wrap_round():
         (lambda: wane.Listed([1.0], tail=np.inf), "tail"),
         (lambda: wane.TimeElapsed(0.5, 0.0), "rate"),
         (lambda: wane.EligibilityTrace(0.5, 1.5), "regrow"),
-        (lambda: wane.EligibilityTrace(0.5, 0.5, form="omega"), "form is"),  # pyright: ignore
+        (lambda: wane.EligibilityTrace(0.5, 0.5, equation="omega"), "equation is"),  # pyright: ignore
         (lambda: wane.TotalTime(0.5, 0.0), "regrow"),
     ],
 )
@@ -243,3 +244,13 @@ def test_counts_do_not_wrap_round():
 def test_bad_parameters(make, message):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+@pytest.mark.usefixtures("unchecked_types")
+@pytest.mark.parametrize("scheme", [wane.EligibilityTrace, wane.TotalTime])
+def test_the_old_name_of_the_equation_works_for_one_release(scheme):
+    with pytest.warns(DeprecationWarning, match="`form` is now `equation`"):
+        old = scheme(0.5, 0.9, form="representation")
+    assert old == scheme(0.5, 0.9, "representation")
+    described = {"kind": scheme.__name__, "drop": 0.5, "regrow": 0.9, "form": "representation"}
+    assert depletion_from_description(described) == old, "files of 0.2.0 have the old name"

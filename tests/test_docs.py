@@ -139,7 +139,7 @@ def test_the_reference_shows_types_as_they_are_written(extension):
     api = extension("api")
     modules = api.read_package()
     exact = api.page(modules["wane.exact.representations"], modules)
-    assert re.search(r":::\{py:function\} lambda_representation\(kernel: wane\.types\.KernelLike, lam: ", exact)
+    assert re.search(r":::\{py:function\} lambda_representation\(kernel: wane\.kernels\.KernelLike, lam: ", exact)
     assert "-> wane.exact.representations.Representation" in exact
     assert "rich.table.Table" in api.page(modules["wane.demo"], modules)  # there are a few others called Table
     assert api.home("wane.optimum", modules) == "wane.exact.planning.optimum"

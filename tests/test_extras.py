@@ -57,7 +57,7 @@ assert rooms.optimum().values.max() > rooms.values([0] * 3).max() > 0
 assert rooms._repr_png_() is None and repr(rooms)
 assert "<html" in wane.explore(worlds.make("two-rooms")).html
 agents.q_lambda, agents.gpi, agents.a2c, agents.sac, agents.forward_backward, agents.Trained
-worlds.control.Task("Pendulum-v1").batch([0])
+worlds.control.ControlTask("Pendulum-v1").copies([0])
 """)
     assert done.returncode == 0, done.stderr
 
@@ -70,13 +70,13 @@ def test_every_part_that_needs_an_extra_names_it():
         "wane.worlds.Environment": "gym",
         "wane.worlds.Depleting": "gym",
         "wane.worlds.sb3": "gym",
-        "wane.worlds.control.Task('Hopper-v5')": "control",
-        "wane.worlds.control.Task('Reacher-v5').steps": "gym",
-        "list(wane.worlds.control.Task('Pendulum-v1').pictures([[0.0, 0.0]]))": "plots",
-        "wane.experiments.find('toy')": "experiments",
-        "wane.experiments.Claim": "experiments",
-        "__import__('wane.experiments.common.plots')": "experiments",
-        "__import__('wane.report')": "experiments",
+        "wane.worlds.control.ControlTask('Hopper-v5')": "control",
+        "wane.worlds.control.ControlTask('Reacher-v5').steps": "gym",
+        "list(wane.worlds.control.ControlTask('Pendulum-v1').pictures([[0.0, 0.0]]))": "plots",
+        "wane.lab.find('toy')": "experiments",
+        "wane.lab.Claim": "experiments",
+        "__import__('wane.lab.plots')": "experiments",
+        "__import__('wane.lab.report')": "experiments",
     }
     done = plain(f"""
 import wane, wane.extras, wane.worlds.control
@@ -108,7 +108,7 @@ for words in {commands}:
         print(end.code)
 """)
     assert done.stdout.split() == ["1"] * len(commands), done.stderr
-    sentence = r"wane: wane\.\w+ needs pandas, .* which are not installed: pip install .*\[(experiments|foraging)\]'"
+    sentence = r"wane: wane\.[\w.]+ needs pandas, .* which are not installed: pip install .*\[(experiments|foraging)\]'"
     for message in done.stderr.splitlines():
         assert re.fullmatch(sentence, message)
     assert len(done.stderr.splitlines()) == len(commands)

@@ -7,7 +7,7 @@ import numpy as np
 
 import wane
 from wane.agents import load
-from wane.report import collect
+from wane.lab.report import collect
 
 KEPT = Path(__file__).parent / "kept" / "0.2.0"
 

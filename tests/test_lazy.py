@@ -32,7 +32,7 @@ def test_help_loads_nothing_heavy(option):
 
 
 def test_the_registry_loads_no_experiment():
-    modules = loaded("import wane\nprint(wane.experiments.NAMES, wane.experiments.TABULAR)")
+    modules = loaded("import wane\nprint(wane.lab.names())")
     assert not modules & set(HEAVY)
 
 

@@ -17,9 +17,9 @@ from wane.agents import Trained, learned_operator, q_learning, sac
 from wane.agents.common.driving import drive
 from wane.agents.common.policy import Policy
 from wane.exact import DenseLU, SparseLU, bounds, occupancy, renewal_representation
-from wane.runs.evaluation import evaluate
+from wane.lab.runs.evaluation import evaluate
 from wane.worlds import make
-from wane.worlds.control import Task
+from wane.worlds.control import ControlTask
 from wane.worlds.grid import Map
 
 
@@ -63,7 +63,7 @@ CASES = {
     "trace": (lambda: wane.representation(ring(3000), wane.EligibilityTrace(0.5, 0.5), discount=0.9), "`sites`"),
     "renewal": (lambda: renewal_representation(ring(3000), HALF, discount=0.9), "name fewer `sites`"),
     "iterate": (lambda: wane.iterate(ring(3000), 0.5, discount=0.9), "the iteration needs .* name fewer `sites`"),
-    "state–action": (lambda: two_ways(3000).backup(ZEROS), "the state–action form needs .*q_values"),
+    "state–action": (lambda: two_ways(3000).backup(ZEROS), "the state–action table needs .*q_values"),
     "patch": (
         lambda: wane.patch_representation(ring(3000), [ALL[:1500]], wane.FirstVisits(3), discount=0.9),
         "3000 states × 1500 states that count × 8 bytes .* use Geometric",
@@ -91,9 +91,12 @@ CASES = {
     ),
     "episodes": (lambda: evaluate(agent_in(make("toy", horizon=10**9))), "100 episodes × 1000000000 steps.* shorter"),
     "an episode": (lambda: agent_in(make("toy", horizon=10**7)).play(KEY), "playing needs .* a shorter horizon"),
-    "a task": (lambda: drive(KEY, Task("Pendulum-v1", 10**9), Policy(max), 1, 0.9), "playing needs .* shorter horizon"),
+    "a task": (
+        lambda: drive(KEY, ControlTask("Pendulum-v1", 10**9), Policy(max), 1, 0.9),
+        "playing needs .* shorter horizon",
+    ),
     "networks": (
-        lambda: sac.init(KEY, Task("Pendulum-v1"), sac.Config(hidden=(10**6, 10**6), memory=9, batch=1)),
+        lambda: sac.init(KEY, ControlTask("Pendulum-v1"), sac.Config(hidden=(10**6, 10**6), replay=9, batch=1)),
         "a layer of a network needs .* 1000000 outputs .* make the layers smaller",
     ),
     "a learned operator": (

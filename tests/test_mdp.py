@@ -7,7 +7,8 @@ from scipy import sparse
 from scipy.sparse.linalg import aslinearoperator
 
 import wane
-from wane.mdp import check_discount, check_kernel, check_sites
+from wane.kernels import check_kernel
+from wane.mdp import check_discount, check_sites
 
 RNG = np.random.default_rng(0)
 DENSE = RNG.dirichlet(np.ones(4), (4, 3))

@@ -75,7 +75,11 @@ def test_depletions(again):
         def worth(self, visits):
             return 1 / (1 + visits)
 
-    for depletion in (wane.Geometric(0.5), wane.Listed([1.0, 0.5]), wane.TotalTime(0.5, 0.9, form="representation")):
+    for depletion in (
+        wane.Geometric(0.5),
+        wane.Listed([1.0, 0.5]),
+        wane.TotalTime(0.5, 0.9, "representation"),
+    ):
         assert again(depletion) == depletion
     with pytest.raises(AttributeError, match="Local"):
         pickle.dumps(Local())  # A class inside of a function has no name that another process could look up.

@@ -35,10 +35,10 @@ DEPLETIONS = [
     wane.Listed(list(np.linspace(1, 0, 200))),
     wane.TimeElapsed(0.5, 0.3),
     *(
-        scheme(drop, regrow, form=form)
+        scheme(drop, regrow, equation=equation)
         for scheme in (wane.EligibilityTrace, wane.TotalTime)
         for drop, regrow in ((0.0, 0.6), (0.5, 0.1), (0.99, 1.0))
-        for form in ("reward", "representation")
+        for equation in ("reward", "representation")
     ),
     Bored(),
 ]

@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from wane.extras import EXTRAS
-from wane.report import readme
+from wane_paper import readme
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text("utf-8")
 
 
 def test_the_table_of_verdicts_is_that_of_the_kept_results():
-    assert readme.fill(README, readme.kept_table()) == README, "python -m wane.report.readme README.md writes it"
+    assert readme.fill(README, readme.kept_table()) == README, "python -m wane_paper.readme README.md writes it"
 
 
 def test_a_page_without_a_place_for_the_table_is_refused():
@@ -65,10 +65,12 @@ def test_the_version_is_the_same_everywhere():
     assert re.search(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text("utf-8"), re.MULTILINE)[1] == version
 
 
-@pytest.mark.parametrize("package", ["", "exact", "worlds", "runs", "report"])
+@pytest.mark.parametrize(
+    "package", ["wane", "wane/exact", "wane/worlds", "wane/lab", "wane/lab/runs", "wane/lab/report", "wane_paper"]
+)
 def test_the_map_of_the_code_names_every_module(package):
     page = (ROOT / "docs" / "design.md").read_text(encoding="utf-8")
-    folder = ROOT / "src" / "wane" / package
+    folder = ROOT / "src" / package
     names = [path.stem for path in folder.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()]
     missing = [name for name in names if not name.startswith("_") and not re.search(rf"[`.]{name}`", page)]
     assert not missing

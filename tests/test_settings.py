@@ -19,8 +19,8 @@ from wane.settings import (
     Range,
     SettingError,
     check,
+    check_setting,
     deferred,
-    require,
 )
 
 
@@ -31,7 +31,7 @@ class Inner(Checked):
     order: Literal["up", "down"] = "up"
 
     def rules(self) -> None:
-        require(self.rounds >= 5 or self.order == "up", self, "rounds", "at least 5 is needed to go down")
+        check_setting(self.rounds >= 5 or self.order == "up", self, "rounds", "at least 5 is needed to go down")
 
 
 @dataclass(frozen=True)

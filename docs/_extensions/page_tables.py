@@ -16,7 +16,7 @@ from docutils.statemachine import StringList
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
-RESULTS = api.SOURCE / "wane" / "results" / "paper"
+RESULTS = api.SOURCE / "wane_paper" / "results" / "paper"
 
 
 class Table(SphinxDirective):

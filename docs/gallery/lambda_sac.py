@@ -2,7 +2,7 @@
 
 λ-SAC is soft actor–critic with one critic, whose target is that of a reward that wears off; a bandit chooses λ. Here
 three kinds of agents swing up a pendulum with networks of 32 units for 400 steps, which is far too short to learn, but
-shows how a fleet of agents is trained by one program. The real comparison is the experiment `sac`.
+shows how many agents are trained by one program. The real comparison is the experiment `sac`.
 """
 
 import jax
@@ -11,22 +11,22 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from wane.agents import sac
-from wane.worlds.control import Task
+from wane.worlds.control import ControlTask
 
-task = Task("Pendulum-v1", horizon=100)
+task = ControlTask("Pendulum-v1", horizon=100)
 config = sac.Config(
-    hidden=(32,), batch=32, memory=2_000, random_steps=100, collection_steps=100, steps=100, learning_rate=3e-3
+    hidden=(32,), batch=32, replay=2_000, random_steps=100, collection_steps=100, steps=100, learning_rate=3e-3
 )
 kinds = {
     "two critics": sac.Variant(critics=2),
     "one critic": sac.Variant(),
-    "λ-SAC": sac.Variant(adaptive=1, feature_weight=1),
+    "λ-SAC": sac.Variant(adaptive=True, lambda_features=True),
 }
-variants = sac.Variant(*(jnp.asarray(column, float) for column in zip(*kinds.values(), strict=True)))
-fleet = sac.Fleet(jax.random.split(jax.random.key(0), 3), task, config, variants)
-states, greedy = fleet.init(), []
+variants = sac.Variant(*(jnp.asarray(column) for column in zip(*kinds.values(), strict=True)))
+learners = sac.Learners(jax.random.split(jax.random.key(0), 3), task, config, variants)
+states, greedy = learners.init(), []
 for epoch in range(4):
-    states, info = fleet.epoch(states, epoch)
+    states, info = learners.epoch(states, epoch)
     greedy.append(info.greedy)
 print("probabilities of the bandit's arms:", np.round(info.probabilities[2], 2))
 

@@ -13,16 +13,16 @@ from matplotlib.figure import Figure
 
 import wane
 from wane.agents import laplacian
-from wane.agents.common.views import Sight
+from wane.agents.common.views import Vision
 from wane.worlds import FirstPerson, make
 
 corridor = make("corridor", length=9, horizon=12)
 right, left = np.full(corridor.n_states, 1), np.full(corridor.n_states, 3)
 corridor = dataclasses.replace(corridor, policies=[right, left])
 
-sight = Sight("first-person:12:unfading", frames=1)
+vision = Vision("first-person:12:unfading", frames=1)
 config = laplacian.Config(
-    sight=sight, features=2, channels=2, strides=(2,), hidden=(16,), epochs=20, horizon=6, learning_rate=3e-3
+    vision=vision, features=2, channels=2, strides=(2,), hidden=(16,), epochs=20, horizon=6, learning_rate=3e-3
 )
 data = laplacian.collect_data(jax.random.key(0), corridor, config)
 learn = jax.jit(lambda key, data: laplacian.train(key, corridor, config, data=data))

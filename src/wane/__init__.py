@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from wane.lazy import attach
 
 if TYPE_CHECKING:
-    from wane import agents, exact, experiments, foraging, testing, worlds
+    from wane import agents, exact, foraging, lab, testing, worlds
     from wane.checks import jit_checks
     from wane.depletion import Depletion, Diminishing, FirstVisits, Geometric, Hyperbolic, Listed, PowerLaw
     from wane.exact.bellman import iterate
@@ -52,13 +52,13 @@ __all__ = [
     "equivalent_rewards",
     "evaluate",
     "exact",
-    "experiments",
     "explore",
     "first_occupancy_representation",
     "foraging",
     "from_lambda_representation",
     "iterate",
     "jit_checks",
+    "lab",
     "lambda_derivative",
     "lambda_features",
     "lambda_representation",
@@ -71,7 +71,7 @@ __all__ = [
     "worlds",
 ]
 
-__getattr__, __dir__ = attach(__name__)
+__getattr__, __dir__ = attach(__name__, renamed={"experiments": "wane.lab"})
 
 if sys.modules.get("gymnasium"):
     # Users of Gymnasium expect the ids of our environments after `import wane`; `wane.worlds.gym` registers them.

@@ -56,7 +56,7 @@ def is_traced(*arrays: Any) -> bool:
     return any(isinstance(a, Tracer) for a in arrays)
 
 
-def require(value: Any, valid: Any, message: str) -> Any:
+def ensure(value: Any, valid: Any, message: str) -> Any:
     """Return a traced value that becomes NaN at run time unless `valid`, a function of it, is true everywhere.
 
     With `jit_checks` an error with this message is raised instead. Integers become the largest integer, which is out of
@@ -85,7 +85,7 @@ def as_floats(name: str, value: ArrayLike) -> np.ndarray:
 def check_range(name: str, value: ArrayLike, low: Scalar, high: Scalar, why: str) -> Any:
     """Return the value. Raises a ValueError unless every entry is finite and lies in [low, high].
 
-    A traced value is checked at run time (`require`).
+    A traced value is checked at run time (`ensure`).
     """
     if type(value) is float and low <= value <= high < np.inf:
         return value
@@ -93,7 +93,7 @@ def check_range(name: str, value: ArrayLike, low: Scalar, high: Scalar, why: str
     most = f"{high:g}]" if np.isfinite(high) else "∞)"
     if is_traced(value):
         message = f"{name} must lie in {least}, {most}: {why}"
-        return require(value, lambda v: (v >= low) & (v <= high) & jnp.isfinite(v), message)
+        return ensure(value, lambda v: (v >= low) & (v <= high) & jnp.isfinite(v), message)
     array = as_floats(name, value)
     bad = ~((array >= low) & (array <= high) & np.isfinite(array))
     if np.any(bad):

@@ -1,7 +1,8 @@
 """The command line: finds the command that the user names, and prints errors as one line.
 
-The commands are in `wane.commands`. Exit status 2 means that the command makes no sense, and 1 that it could not be
-carried out. Nothing heavy is imported before a command runs, so `wane --help` and `wane --version` answer at once.
+The commands are in `wane.commands`, and other packages offer more by entry points. Exit status 2 means that the command
+makes no sense, and 1 that it could not be carried out. Nothing heavy is imported before a command runs, so
+`wane --help` and `wane --version` answer at once.
 """
 
 import inspect
@@ -13,18 +14,19 @@ from contextlib import contextmanager
 from rich.table import Table
 
 import wane
+from wane import plugins
 from wane.commands.playing import evaluate
 from wane.commands.reading import compare, list_experiments, report, show
-from wane.commands.running import reproduce, run
-from wane.commands.showing import demo, errata
+from wane.commands.running import run
+from wane.commands.showing import demo
 from wane.commands.terminal import Terminal
 from wane.explorer.command import explore
 from wane.extras import MissingExtra
+from wane.lab.runs.arguments import parse_call
+from wane.lab.runs.errors import RunError, UsageError
+from wane.lab.runs.forage import forage
+from wane.lab.runs.interrupts import noted
 from wane.names import UnknownName, unknown
-from wane.runs.arguments import parse_call
-from wane.runs.errors import RunError, UsageError
-from wane.runs.forage import forage
-from wane.runs.interrupts import noted
 from wane.settings import SettingError
 from wane.texts import message
 
@@ -32,15 +34,16 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "demo": demo,
     "list": list_experiments,
     "run": run,
-    "reproduce": reproduce,
     "report": report,
     "show": show,
     "compare": compare,
     "evaluate": evaluate,
     "forage": forage,
-    "errata": errata,
     "explore": explore,
 }
+"""The commands of the library."""
+GROUP = "wane.commands"
+"""The group of the entry points that other packages offer commands under; the paper's are among them."""
 
 
 def call(words: Sequence[str]) -> None:
@@ -52,16 +55,17 @@ def call(words: Sequence[str]) -> None:
         print(wane.__version__)
     elif command == "run":
         run(rest)
-    elif command in COMMANDS:
-        COMMANDS[command](**parse_call(COMMANDS[command], rest, f"wane {command}"))
+    elif function := COMMANDS.get(command) or plugins.find(GROUP, command, trust=[command]):
+        function(**parse_call(function, rest, f"wane {command}"))
     else:
-        raise unknown("command", command, COMMANDS)
+        raise unknown("command", command, [*COMMANDS, *plugins.offered(GROUP)])
 
 
 def print_help() -> None:
     """Prints every command with the first line of its docstring."""
     table = Table("command", "what it does", title="wane: reinforcement learning when rewards wear off")
-    for name, function in COMMANDS.items():
+    others = {name: plugins.find(GROUP, name, trust=[name]) for name in plugins.offered(GROUP) if name not in COMMANDS}
+    for name, function in {**COMMANDS, **others}.items():
         table.add_row(name, (inspect.getdoc(function) or "").splitlines()[0])
     console = Terminal()
     console.print(table)

@@ -111,7 +111,7 @@ class Depletion(eqx.Module):
     def checked(self) -> "Depletion":
         """Return the same depletion. Raises a ValueError if a parameter lies outside of its limits.
 
-        Parameters that JAX traces are checked at run time (`wane.checks.require`), if the caller uses the returned
+        Parameters that JAX traces are checked at run time (`wane.checks.ensure`), if the caller uses the returned
         depletion.
         """
         limited = [(f.name, f.metadata["limits"]) for f in dataclasses.fields(self) if f.metadata.get("limits")]
@@ -414,6 +414,10 @@ class Listed(Diminishing):
         for n, value in enumerate(() if finite else self.values):
             check_range(f"Listed(values)[{n}]", value, -np.inf, np.inf, "every entry is a finite number")
         check_range("Listed(tail=…)", self.tail, -np.inf, np.inf, "tail is what each later visit pays")
+
+    def __repr__(self) -> str:
+        values = tuple(each.item() if isinstance(each, np.generic) else each for each in self.values)
+        return f"Listed(values={shown(values)}, tail={self.tail!r})"
 
     @property
     def bound(self) -> float:

@@ -7,6 +7,7 @@ leaf is its path in the tree, with "/" between the parts: `State(params=Params(f
 "params/forward/…".
 """
 
+import dataclasses
 import hashlib
 import json
 import os
@@ -23,6 +24,7 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors import numpy as safetensors
 
+from wane.settings import is_nested
 from wane.types import Tree
 
 Arrays = dict[str, np.ndarray]
@@ -117,6 +119,25 @@ def read_json(path: Path, kind: type = dict) -> Any:
     if isinstance(content, dict) and SEAL in content and content[SEAL] != _seal(content):
         raise DamagedFile(f"{path} was changed after it was written: its checksum does not match its contents")
     return content
+
+
+def as_json(value: Any, otherwise: Callable[[Any], Any]) -> Any:
+    """Returns a value as JSON holds it: arrays and tuples as lists, groups of settings as dictionaries.
+
+    `otherwise` says what becomes of anything else, a depletion for instance.
+
+    >>> as_json({"lam": np.array([0.5, 1.0]), "kind": list}, repr)
+    {'lam': [0.5, 1.0], 'kind': "<class 'list'>"}
+    """
+    if isinstance(value, np.ndarray | np.generic | jax.Array):
+        return np.asarray(value).tolist()
+    if isinstance(value, list | tuple):
+        return [as_json(each, otherwise) for each in value]
+    if is_nested(value):
+        return {field.name: as_json(getattr(value, field.name), otherwise) for field in dataclasses.fields(value)}
+    if isinstance(value, dict):
+        return {str(name): as_json(each, otherwise) for name, each in value.items()}
+    return value if value is None or isinstance(value, bool | int | float | str) else otherwise(value)
 
 
 def open_ordinary(path: Path) -> BufferedReader:

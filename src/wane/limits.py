@@ -86,12 +86,12 @@ def _of_the_container() -> float:
     for group in (folder, *folder.parents):
         try:
             limit = (group / "memory.max").read_text().strip()
-            used = float((group / "memory.current").read_text())
+            in_use = float((group / "memory.current").read_text())
             cached = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())["inactive_file"]
         except (OSError, ValueError, KeyError):
             continue
         if limit != "max":
-            least = min(least, float(limit) - used + float(cached))
+            least = min(least, float(limit) - in_use + float(cached))
     return max(least, 0.0)
 
 

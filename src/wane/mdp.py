@@ -1,11 +1,11 @@
-"""Kernels and policies, checked when they enter the package.
+"""MDPs, policies and sites, checked when they enter the package.
 
 An `MDP` holds p(s'|s, a) and nothing else: rewards, sites and depletions come later. Under a policy it becomes a kernel
+(`wane.kernels`)
 
     P(s, s') = Σₐ π(a|s) p(s'|s, a),
 
-which is what everything in `wane.exact` takes. A row of a kernel sums to one, or it is all zero if the episode ends in
-that state. Sparse input stays sparse.
+which is what everything in `wane.exact` takes. Sparse input stays sparse.
 
     >>> walk = MDP(np.array([[0, 1], [0, 2], [1, 2]]))      # next state of (state, action): left and right on a line
     >>> walk.under([1, 1, 0]).toarray()                     # a policy by its actions
@@ -23,21 +23,16 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float, Int
 from scipy import sparse
-from scipy.linalg import blas as _blas
-from scipy.sparse.csgraph import breadth_first_order
-from scipy.sparse.linalg import LinearOperator
 
-from wane.checks import as_floats, is_traced, require
+from wane.checks import as_floats, ensure, is_traced
+from wane.kernels import Matrix, canonical, check_rows, check_square, ensure_rows, reachable, tolerance_of
 from wane.limits import require_memory
-from wane.types import AnyArray, ArrayLike, Integer, Kernel, KernelLike, Scalar
+from wane.types import AnyArray, ArrayLike, Integer, Scalar
 
 Policy = Int[AnyArray, " states"] | Float[AnyArray, "states actions"]
 """A policy that has been checked: an action for each state, or a probability for each state and action."""
-blas: Any = _blas  # SciPy makes its routines at import, so type checkers do not see them.
 Sites = Int[np.ndarray, " sites"] | tuple[frozenset[int], ...]
 """Sites that have been checked: a state for each or, if the reward of any is spread over several, a set for each."""
-ROW_TOLERANCE = 1e-8
-"""How far the sum of a row may be from one. Kernels in single precision get 1e-5."""
 
 
 class MDP:
@@ -67,7 +62,7 @@ class MDP:
             self.n_states, self.n_actions = self._dense.shape[:2]
         else:
             self._dense, self._sparse = None, _check_sparse_actions(transitions)
-            self.n_states, self.n_actions = _shape(self._sparse[0])[0], len(self._sparse)
+            self.n_states, self.n_actions = self._sparse[0].shape[0], len(self._sparse)
         self.available = None if available is None else _check_available(available, self.n_states, self.n_actions)
         """Which actions can be taken (states, actions), or None if all can."""
 
@@ -75,8 +70,7 @@ class MDP:
     def from_pairs(cls, states: ArrayLike, actions: ArrayLike, transitions: Any) -> "MDP":
         """Return the MDP of a list of pairs: row i of `transitions` is p(·|states[i], actions[i]), dense or sparse.
 
-        Only the listed pairs are available. It is the form of QuantEcon's `DiscreteDP(R, Q, beta, s_indices,
-        a_indices)`.
+        Only the listed pairs are available. QuantEcon's `DiscreteDP(R, Q, beta, s_indices, a_indices)` takes the same.
 
             >>> MDP.from_pairs([0, 0, 1], [0, 1, 1], np.array([[1.0, 0.0], [0.5, 0.5], [0.0, 1.0]])).available
             array([[ True,  True],
@@ -89,7 +83,7 @@ class MDP:
                 f"give one state, one action and one row of transitions for each pair: states has shape {s.shape}, "
                 f"actions {a.shape}, transitions {rows.shape}, and states and actions are whole numbers"
             )
-        n, n_actions = _shape(rows)[1], int(a.max(initial=-1)) + 1
+        n, n_actions = rows.shape[1], int(a.max(initial=-1)) + 1
         outside = (s < 0) | (s >= n) | (a < 0)
         if outside.any():
             i = int(np.argmax(outside))
@@ -128,13 +122,13 @@ class MDP:
         require_memory("the table of transitions", *sizes, cure="use the kernel of one action, mdp.action(a)")
         return self._stacked.toarray().reshape(self.n_states, self.n_actions, self.n_states)
 
-    def action(self, a: Integer) -> Kernel:
+    def action(self, a: Integer) -> Matrix:
         """Return the kernel of always taking action `a`. Raises a ValueError if there is no such action."""
         if not is_traced(a) and not 0 <= a < self.n_actions:
             raise ValueError(f"there is no action {a}: actions are numbered 0 to {self.n_actions - 1}")
         return self._dense[:, a] if self._dense is not None else self._sparse[int(a)]
 
-    def under(self, policy: ArrayLike) -> Kernel:
+    def under(self, policy: ArrayLike) -> Matrix:
         """Return the kernel under a policy: an action for each state, or a probability for each state and action."""
         checked: Any = check_policy(policy, self.n_states, self.n_actions)
         states = np.arange(self.n_states)
@@ -182,7 +176,7 @@ class MDP:
 
     def _require_backup(self, columns: int) -> None:
         sizes = (self.n_states, "states"), (self.n_actions, "actions"), (columns, "sites")
-        require_memory("the state–action form", *sizes, copies=2, cure="name fewer `sites`, or ask for q_values")
+        require_memory("the state–action table", *sizes, copies=2, cure="name fewer `sites`, or ask for q_values")
 
     def backup_at(
         self, states: Int[np.ndarray, " sites"], columns: Float[AnyArray, "states sites"]
@@ -198,88 +192,15 @@ class MDP:
         return np.bincount(row, terms, minlength=rows.shape[0]).reshape(len(states), self.n_actions)
 
 
-def check_operator(kernel: KernelLike) -> Kernel:
-    """Return a kernel that can multiply vectors: what `check_kernel` returns, or a SciPy LinearOperator.
-
-    Of an operator only the sums of its rows can be checked. That its entries are not negative is taken on trust.
-    """
-    if not isinstance(kernel, LinearOperator):
-        return check_kernel(kernel)
-    _check_square(kernel.shape)
-    if np.dtype(kernel.dtype).kind not in "fiub":
-        raise TypeError(f"a kernel holds real numbers, but this one has dtype {kernel.dtype}")
-    sums = np.ravel(np.asarray(kernel @ np.ones(kernel.shape[1]), float))
-    wrong = ~((np.abs(sums - 1) <= ROW_TOLERANCE) | (sums == 0))
-    if wrong.any():
-        row = int(np.argmax(wrong))
-        raise ValueError(f"kernel row {row} sums to {sums[row]:.6g}{_others(wrong)}: rows must sum to 1, or to 0")
-    return kernel
-
-
-def require_rows(kernel: Any, what: str) -> None:
-    """Raise a TypeError if a kernel cannot show its rows, which `what` needs."""
-    if isinstance(kernel, LinearOperator):
-        raise TypeError(
-            f"{what} looks at single rows of the kernel, and a {type(kernel).__name__} only multiplies vectors: pass "
-            "the matrix itself, dense or sparse"
-        )
-
-
-def check_kernel(kernel: KernelLike) -> Kernel:
-    """Return a kernel that is ready for use and can show its rows: a float64 array, a CSR array, or a JAX array.
-
-    Raises a ValueError that names the shape or the first bad row, or a TypeError if the entries are not real numbers.
-    """
-    if isinstance(kernel, jax.Array):
-        _check_square(kernel.shape)
-        if not is_traced(kernel):
-            _check_rows(np.asarray(kernel, np.float64), tolerance=_tolerance(kernel.dtype))
-        return _require_rows(kernel, "kernel")
-    if isinstance(kernel, MDP):
-        raise TypeError("an MDP becomes a kernel under a policy: pass mdp.under(policy)")
-    tidy: Any = kernel if sparse.issparse(kernel) else _as_array(kernel)
-    if tidy.dtype.kind not in "fiub":
-        raise TypeError(f"a kernel holds real numbers, but this one has dtype {tidy.dtype}")
-    _check_square(tidy.shape)
-    if sparse.issparse(kernel):
-        return _check_rows(_canonical(tidy), tolerance=_tolerance(tidy.dtype))
-    return _check_rows(np.ascontiguousarray(tidy, dtype=np.float64), tolerance=_tolerance(tidy.dtype))
-
-
-def _as_array(kernel: Any) -> np.ndarray:
-    """Return a dense kernel as an array. Raises a TypeError for what is none, a ValueError for rows that differ."""
-    require_rows(kernel, "this function")
-    if not isinstance(kernel, np.ndarray | list | tuple) and not hasattr(kernel, "__array__"):
-        under = ": pass its mdp.under(policy)" if isinstance(getattr(kernel, "mdp", None), MDP) else ""
-        raise TypeError(f"a kernel is a square array or a sparse matrix, got the type {type(kernel).__name__}{under}")
-    try:
-        return np.asarray(kernel)
-    except ValueError as error:
-        raise ValueError(f"the rows of a kernel must have the same length ({error})") from error
-
-
-def _canonical(matrix: Any) -> sparse.csr_array:
-    """Return a sparse matrix as a CSR array of float64 that has each entry once. The caller's matrix is not changed.
-
-    Repeated entries are summed, because SciPy's search for strong components never ends if it meets one.
-    """
-    ready = isinstance(matrix, sparse.csr_array) and matrix.dtype == np.float64
-    tidy: Any = matrix if ready else sparse.csr_array(matrix, dtype=np.float64)
-    if not tidy.has_canonical_format:
-        tidy = tidy.copy()
-        tidy.sum_duplicates()
-    return tidy
-
-
 def check_discount(discount: Scalar) -> Any:
     """Return γ. Raises a ValueError if it lies outside [0, 1].
 
-    While JAX traces γ, it is checked at run time (`wane.checks.require`).
+    While JAX traces γ, it is checked at run time (`wane.checks.ensure`).
     """
     if type(discount) is float and 0 <= discount <= 1:
         return discount
     if is_traced(discount):
-        return require(discount, lambda g: (g >= 0) & (g <= 1), "discount must lie in [0, 1]: it is the γ of Σ γᵗ rₜ")
+        return ensure(discount, lambda g: (g >= 0) & (g <= 1), "discount must lie in [0, 1]: it is the γ of Σ γᵗ rₜ")
     if np.ndim(discount) != 0 or not 0 <= as_floats("discount", discount) <= 1:
         raise ValueError(f"discount must be one number in [0, 1], got {discount}: it is the γ of Σ γᵗ rₜ")
     return discount if isinstance(discount, jax.Array) else float(discount)
@@ -332,7 +253,7 @@ def check_patches(sites: Any, n_states: Integer) -> tuple[Int[np.ndarray, " _sta
 
 
 def kept_sites(patches: Sequence[Int[np.ndarray, " _states"]]) -> Sites:
-    """Return sites in the form that `check_patches` takes back: state numbers or, if any has several, sets of them."""
+    """Return sites as `check_patches` takes them back: state numbers or, if any has several, sets of them."""
     if all(len(states) == 1 for states in patches):
         return np.array([int(states[0]) for states in patches], int)
     return tuple(frozenset(states.tolist()) for states in patches)
@@ -350,12 +271,12 @@ def check_policy(policy: ArrayLike, n_states: Integer, n_actions: Integer) -> Po
             s = outside[0]
             raise ValueError(f"the policy takes action {given[s]} in state {s}: actions are 0 to {n_actions - 1}")
         message = f"the policy takes an unknown action: actions are 0 to {n_actions - 1}"
-        return require(given, lambda a: (a >= 0) & (a < n_actions), message)
+        return ensure(given, lambda a: (a >= 0) & (a < n_actions), message)
     if given.shape == (n_states, n_actions):
         if is_traced(given):
-            return _require_rows(given, "policy", may_end=False)
+            return ensure_rows(given, "policy", may_end=False)
         checked = np.asarray(given, dtype=np.float64)
-        checked = _check_rows(checked, "policy", may_end=False, tolerance=_tolerance(given.dtype))
+        checked = check_rows(checked, "policy", may_end=False, tolerance=tolerance_of(given.dtype))
         return given if isinstance(given, jax.Array) else checked
     raise ValueError(
         f"a policy is an integer action for each of {n_states} states, or probabilities of shape "
@@ -366,98 +287,6 @@ def check_policy(policy: ArrayLike, n_states: Integer, n_actions: Integer) -> Po
 def probabilities(policy: Policy, n_actions: Integer) -> Float[AnyArray, "states actions"]:
     """Return π(a|s) of a policy that `check_policy` has returned."""
     return policy if policy.ndim == 2 else np.eye(int(n_actions))[policy]
-
-
-def reachable(graph: Any, sources: Int[np.ndarray, " sources"]) -> Bool[np.ndarray, " states"]:
-    """Return a mask of the states to which a path leads from any of the sources (these included).
-
-    `graph` is a sparse array (states, states) whose stored entries are edges from row to column.
-    """
-    n = graph.shape[0]
-    # One more node, with an edge to every source, turns the search from many sources into a search from one.
-    root = sparse.csr_array((np.ones(len(sources)), (np.zeros(len(sources), int), sources)), shape=(1, n))
-    extended = sparse.block_array([[graph, None], [root, sparse.csr_array((1, 1))]], format="csr")
-    found = np.zeros(n + 1, bool)
-    found[breadth_first_order(extended, n, return_predecessors=False)] = True
-    return found[:n]
-
-
-def _shape(matrix: Any) -> tuple[int, ...]:
-    """Return the shape of a sparse matrix, which SciPy's annotations leave open."""
-    return matrix.shape
-
-
-def _check_square(shape: tuple[int, ...]) -> None:
-    if len(shape) != 2 or shape[0] != shape[1] or shape[0] == 0:
-        raise ValueError(f"a kernel is a square matrix (states, states) with at least one state, got shape {shape}")
-
-
-def _tolerance(dtype: Any) -> float:
-    return 1e-5 if dtype.kind == "f" and dtype.itemsize < 8 else ROW_TOLERANCE
-
-
-def _check_rows(matrix: Any, what: str = "kernel", may_end: bool = True, tolerance: float = ROW_TOLERANCE) -> Any:
-    """Return the matrix if its rows are probabilities; raise a ValueError that names the first row that is not.
-
-    Rows are finite, not negative, and sum to one (or are all zero, where an episode may end). Rows that are off by more
-    than rounding, but within the tolerance, are scaled, because near discount 1 the difference matters.
-    """
-    entries = matrix.data if sparse.issparse(matrix) else matrix
-    sums = _row_sums(matrix)
-    deviation = sums - 1
-    negative = entries.size and not entries.min() >= 0
-    if not negative and deviation.dot(deviation) <= 1e-28 * len(deviation):
-        return matrix
-    if negative or not entries.max(initial=0.0) <= 1 + tolerance:
-        row, column, value = _first_bad_entry(matrix, tolerance)
-        raise ValueError(f"{what} row {row}, column {column} is {value:g}: probabilities lie in [0, 1]")
-    wrong = np.abs(deviation) > tolerance
-    if may_end and wrong.any():
-        wrong &= sums != 0
-    if wrong.any():
-        row = int(np.argmax(wrong))
-        ends = ", or be all zero if the episode ends there" if may_end else ""
-        raise ValueError(
-            f"{what} row {row} sums to {sums[row]:.6g}, off by {sums[row] - 1:+.2g}"
-            f"{_others(wrong)}: rows must sum to 1{ends}"
-        )
-    scale = np.where(sums == 0, 1.0, sums)
-    if sparse.issparse(matrix):
-        return sparse.csr_array(sparse.diags_array(1 / scale) @ matrix)
-    return matrix / scale[:, None]
-
-
-def _require_rows(matrix: Any, what: str, may_end: bool = True) -> Any:
-    """Return a traced matrix whose rows are checked at run time (`wane.checks.require`)."""
-    tolerance = _tolerance(matrix.dtype)
-
-    def sums_to_one(rows: Any) -> Any:
-        sums = rows.sum(-1)
-        return (jnp.abs(sums - 1) <= tolerance) | (may_end & (sums == 0))
-
-    ends = ", nor to 0 as where an episode ends" if may_end else ""
-    outside = "call this outside of jit to see which one"
-    checked = require(matrix, lambda p: p >= 0, f"the {what} has an entry that is negative or NaN: {outside}")
-    return require(checked, sums_to_one, f"a row of the {what} does not sum to 1{ends}: {outside}")
-
-
-def _first_bad_entry(matrix: Any, tolerance: float) -> tuple[int, int, float]:
-    """Return row, column and value of the first entry that is not a probability."""
-    entries = matrix.data if sparse.issparse(matrix) else matrix
-    bad = np.argwhere(~((entries >= 0) & (entries <= 1 + tolerance)))[0]
-    if sparse.issparse(matrix):
-        row = int(np.searchsorted(matrix.indptr, bad[0], side="right")) - 1
-        return row, int(matrix.indices[bad[0]]), float(entries[bad[0]])
-    return int(bad[0]), int(bad[1]), float(entries[tuple(bad)])
-
-
-def _row_sums(matrix: Any) -> Float[np.ndarray, " rows"]:
-    ones = np.ones(matrix.shape[1])
-    if sparse.issparse(matrix):
-        return matrix @ ones
-    if matrix.dtype == np.float64 and matrix.flags.c_contiguous:
-        return blas.dgemv(1.0, matrix.T, ones, trans=1)  # This is faster than a sum over an axis.
-    return matrix.sum(axis=1, dtype=np.float64)
 
 
 def _check_available(available: ArrayLike, n_states: int, n_actions: int) -> Bool[np.ndarray, "states actions"]:
@@ -473,11 +302,6 @@ def _check_available(available: ArrayLike, n_states: int, n_actions: int) -> Boo
     return mask
 
 
-def _others(wrong: Bool[np.ndarray, " rows"]) -> str:
-    count = int(wrong.sum()) - 1
-    return f" (and {count} more such row{'s' if count > 1 else ''})" if count else ""
-
-
 def _check_dense(transitions: AnyArray) -> Any:
     shape = transitions.shape
     if transitions.ndim != 3 or shape[0] != shape[2] or min(shape) == 0:
@@ -485,7 +309,7 @@ def _check_dense(transitions: AnyArray) -> Any:
     if isinstance(transitions, jax.Array):
         if not is_traced(transitions):
             _check_action_rows(np.asarray(transitions))
-        return _require_rows(transitions, "table of transitions")
+        return ensure_rows(transitions, "table of transitions")
     return _check_action_rows(transitions)
 
 
@@ -493,11 +317,11 @@ def _check_action_rows(transitions: np.ndarray) -> Float[np.ndarray, "states act
     """Return a checked copy, which the caller cannot change later."""
     checked = np.array(transitions, dtype=np.float64, order="C")
     for a in range(transitions.shape[1]):
-        checked[:, a] = _check_rows(checked[:, a], f"action {a}:", tolerance=_tolerance(transitions.dtype))
+        checked[:, a] = check_rows(checked[:, a], f"action {a}:", tolerance=tolerance_of(transitions.dtype))
     return checked
 
 
-def _check_sparse_actions(given: Any) -> list[sparse.csr_array]:
+def _check_sparse_actions(given: Any) -> list[Any]:
     matrices = list(given) if isinstance(given, Iterable) and not sparse.issparse(given) else []
     if not matrices or not all(sparse.issparse(p) for p in matrices):
         own = ", which has an MDP: pass its mdp" if isinstance(getattr(given, "mdp", None), MDP) else ""
@@ -507,12 +331,12 @@ def _check_sparse_actions(given: Any) -> list[sparse.csr_array]:
             "for each action, an integer table (states, actions) of next states, or a Gymnasium environment with `P`; "
             f"got the type {type(given).__name__}{own}{wrapped}"
         )
-    checked = [_canonical(p) for p in matrices]
+    checked = [canonical(p) for p in matrices]
     for a, p in enumerate(checked):
-        _check_square(_shape(p))
+        check_square(p.shape)
         if p.shape != checked[0].shape:
             raise ValueError(f"action {a} has shape {p.shape}, action 0 {checked[0].shape}: all must agree")
-        checked[a] = _check_rows(p, f"action {a}:", tolerance=_tolerance(matrices[a].dtype))
+        checked[a] = check_rows(p, f"action {a}:", tolerance=tolerance_of(matrices[a].dtype))
     return checked
 
 

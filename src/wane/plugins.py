@@ -38,14 +38,13 @@ def find(group: str, name: str, trust: Sequence[str] = ()) -> Any | None:
     """
     found = {entry.value: entry for entry in entry_points(group=group, name=name)} if is_plain(name) else {}
     if len(found) > 1:
-        raise ValueError(
-            f"{name!r} has two meanings in {group!r}: {' and '.join(map(_told, found.values()))}. Uninstall a package"
-        )
+        meanings = " and ".join(map(_description, found.values()))
+        raise ValueError(f"{name!r} has two meanings in {group!r}: {meanings}. Uninstall a package")
     for entry in found.values():
         if name not in trust and not _was_imported(entry):
             raise ValueError(
-                f"{name!r} is code of others, {_told(entry)}, which runs only if you trust it: import that package "
-                f"first, or name it, trust=[{name!r}] (--trust {name} on the command line)"
+                f"{name!r} is code of others, {_description(entry)}, which runs only if you trust it: import that "
+                f"package first, or name it, trust=[{name!r}] (--trust {name} on the command line)"
             )
         return entry.load()
     return None
@@ -66,6 +65,6 @@ def _was_imported(entry: EntryPoint) -> bool:
     return any(getattr(sys.modules.get(each), "__file__", None) for each in around)
 
 
-def _told(entry: EntryPoint) -> str:
+def _description(entry: EntryPoint) -> str:
     """Returns an entry point in words: "my_package.mine:AGENT of my-package"."""
     return entry.value if entry.dist is None else f"{entry.value} of {entry.dist.name}"

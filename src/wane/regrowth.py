@@ -1,9 +1,10 @@
 """Rewards that grow back: the paper's three replenishing schemes (its appendix J), as depletions.
 
-For two of them, the paper's reward and its representation disagree. There `form` chooses one of the two; the reward is
-the default.
+For two of them, the paper's equation of the reward and that of the representation disagree. There `equation` chooses
+one of the two; the reward is the default.
 """
 
+import warnings
 from typing import Any, Literal, NamedTuple
 
 import equinox as eqx
@@ -50,19 +51,30 @@ class TimeElapsed(Depletion):
         return Elapsed(memory.visits, one_more(memory.steps, memory.visits > 0))
 
 
-class EligibilityTrace(Depletion):
-    """1 − (1 − λ_d) e, where e is an eligibility trace of visits that decays by λ_r a step: the paper's second scheme.
-
-    The paper's reward sums the trace over the visits before the present one. Its Ω includes the present visit, so the
-    first visit already pays λ_d. `form="reward"` is the former, `form="representation"` the latter.
-    """
+class _TwoEquations(Depletion):
+    """A scheme whose reward and whose representation have different equations in the paper."""
 
     drop: Any = parameter(limits=DROP)
     regrow: Any = parameter(limits=Limits(0, 1, "regrow is the paper's λ_r"))
-    form: Literal["reward", "representation"] = eqx.field(static=True, default="reward")
+    equation: Literal["reward", "representation"] = eqx.field(static=True, default="reward")
+
+    def __init__(self, drop: Any, regrow: Any, equation: Any = "reward", *, form: Any = None) -> None:
+        if form is not None:
+            warnings.warn("`form` is now `equation`", DeprecationWarning, stacklevel=4)
+        self.drop, self.regrow, self.equation = drop, regrow, equation if form is None else form
 
     def __check_init__(self) -> None:
-        _check_form(self.form)
+        if self.equation not in ("reward", "representation"):
+            given = shown(self.equation)
+            raise ValueError(f'equation is "reward" (as the paper writes the reward) or "representation", got {given}')
+
+
+class EligibilityTrace(_TwoEquations):
+    """1 − (1 − λ_d) e, where e is an eligibility trace of visits that decays by λ_r a step: the paper's second scheme.
+
+    The paper's reward sums the trace over the visits before the present one. Its Ω includes the present visit, so the
+    first visit already pays λ_d. `equation="reward"` is the former, `equation="representation"` the latter.
+    """
 
     @property
     def bound(self) -> float:
@@ -74,7 +86,7 @@ class EligibilityTrace(Depletion):
 
     def worth(self, memory: Memory) -> Any:
         # Ω counts the present visit. It pays λ_d, which is not computed as 1 − (1 − λ_d): that would lose digits.
-        fresh = self.drop if self.form == "representation" else 1
+        fresh = self.drop if self.equation == "representation" else 1
         return fresh - (1 - self.drop) * memory
 
     def visit(self, memory: Memory) -> Any:
@@ -84,27 +96,22 @@ class EligibilityTrace(Depletion):
         return self.regrow * memory
 
 
-class TotalTime(Depletion):
+class TotalTime(_TwoEquations):
     """Each visit multiplies the reward by λ_d, each step elsewhere by q: the paper's third scheme.
 
     In the paper's reward, a site pays more after a step elsewhere (q = 1/λ_r); in its representation, less (q = λ_r).
-    `form="reward"` is the former, `form="representation"` the latter.
+    `equation="reward"` is the former, `equation="representation"` the latter.
     """
 
-    drop: Any = parameter(limits=DROP)
-    regrow: Any = parameter(limits=Limits(0, 1, "regrow is the paper's λ_r"))
-    form: Literal["reward", "representation"] = eqx.field(static=True, default="reward")
-
     def __check_init__(self) -> None:
-        _check_form(self.form)
-        if self.form == "reward":
+        if self.equation == "reward":
             why = "a step spent elsewhere divides the reward by it"
             check_range("TotalTime(regrow)", self.regrow, 1e-300, 1, why)
 
     @property
     def growth(self) -> Numbers:
         """q, the factor by which a step elsewhere multiplies the reward."""
-        return 1 / self.regrow if self.form == "reward" else self.regrow
+        return 1 / self.regrow if self.equation == "reward" else self.regrow
 
     @property
     def bound(self) -> float:
@@ -121,8 +128,3 @@ class TotalTime(Depletion):
 
     def wait(self, memory: Memory) -> Any:
         return self.growth * memory
-
-
-def _check_form(form: str) -> None:
-    if form not in ("reward", "representation"):
-        raise ValueError(f'form is "reward" (as the paper writes the reward) or "representation", got {shown(form)}')

@@ -7,7 +7,7 @@
         rounds: Annotated[int, Range(2, 100)] = 10
 
         def rules(self) -> None:
-            require(self.rounds >= len(self.lambdas), self, "rounds", "at least one for each λ is needed")
+            check_setting(self.rounds >= len(self.lambdas), self, "rounds", "at least one for each λ is needed")
 
 `Checked` checks all fields when such a dataclass is made, those of nested dataclasses included, and then calls `rules`,
 which checks conditions on several fields. An error names the setting, the value that it got and what is needed:
@@ -21,13 +21,14 @@ at least 1. Values that JAX is tracing are unknown, so they pass.
 import dataclasses
 import math
 import sys
-from collections.abc import Iterator, Mapping
+import warnings
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial, wraps
 from types import UnionType
-from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from wane.names import nearest
 from wane.texts import LONGEST_VALUE, cut
@@ -51,8 +52,8 @@ class SettingError(ValueError):
         >>> SettingError("agent.step_size", 7.0, "a number between 0 and 1 is needed").as_option
         '--agent.step-size 7: a number between 0 and 1 is needed'
         """
-        many = isinstance(self.value, tuple | list)
-        value = cut(" ".join(map(_shown, self.value)), 4 * LONGEST_VALUE) if many else _shown(self.value)
+        is_list = isinstance(self.value, tuple | list)
+        value = cut(" ".join(map(_shown, self.value)), 4 * LONGEST_VALUE) if is_list else _shown(self.value)
         return f"--{self.name.replace('_', '-')} {value}".rstrip() + f": {self.needed}"
 
 
@@ -132,6 +133,54 @@ class Checked:
         """Raises SettingError if settings contradict each other. Each setting has passed its own check before."""
 
 
+Settings = TypeVar("Settings", bound=type)
+
+
+def renamed(**names: str) -> Callable[[Settings], Settings]:
+    """Decorates a dataclass whose settings had other names: @renamed(old="new").
+
+    The old names work for one release, when settings are made and when they are read, with a DeprecationWarning.
+    """
+
+    def decorate(kind: Settings) -> Settings:
+        init = kind.__init__
+
+        @wraps(init)
+        def __init__(self: Any, *values: Any, **given: Any) -> None:
+            for old in names.keys() & given.keys():
+                _warn(kind, old, names[old])
+                given[names[old]] = given.pop(old)
+            init(self, *values, **given)
+
+        kind.__init__, kind.RENAMED = __init__, names
+        for old, new in names.items():
+            setattr(kind, old, property(partial(_read, kind, old, new)))
+        return kind
+
+    return decorate
+
+
+def _warn(kind: type, old: str, new: str) -> None:
+    warnings.warn(f"the setting {old} of {kind.__module__}.{kind.__name__} is now {new}", DeprecationWarning, 3)
+
+
+def _read(kind: type, old: str, new: str, settings: Any) -> Any:
+    _warn(kind, old, new)
+    return getattr(settings, new)
+
+
+def with_present_names(kind: type, content: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns settings that a file holds under the names that they have now, those of nested dataclasses included."""
+    names, types = getattr(kind, "RENAMED", {}), get_type_hints(kind)
+    found = {names.get(name, name): value for name, value in content.items()}
+    return {
+        name: with_present_names(types[name], value)
+        if isinstance(value, Mapping) and dataclasses.is_dataclass(types.get(name))
+        else value
+        for name, value in found.items()
+    }
+
+
 @contextmanager
 def deferred() -> Iterator[None]:
     """Switches the checks off while dataclasses are made. The caller then calls `check` on the outermost one.
@@ -145,7 +194,7 @@ def deferred() -> Iterator[None]:
         _deferred.reset(token)
 
 
-def require(fine: bool, settings: Any, name: str, needed: str) -> None:
+def check_setting(fine: bool, settings: Any, name: str, needed: str) -> None:
     """Raises SettingError unless `fine` is true. The error names a setting, "agent.epsilon", and shows its value."""
     if not fine:
         value = settings

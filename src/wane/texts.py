@@ -9,6 +9,7 @@ import reprlib
 import shlex
 import unicodedata
 from collections.abc import Iterable
+from typing import Any
 
 OBEYED = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 """Categories of characters that are not shown but obeyed: controls, marks of direction, halves of characters."""
@@ -48,6 +49,22 @@ def shown(value: object) -> str:
     'four-rooms' 100000000000000000...0000000000000000000
     """
     return _SHORT.repr(value)
+
+
+def brief(self: Any) -> str:
+    """Returns an answer in one line, with the type and the shape of its arrays.
+
+    It is made to be the `__repr__` of a named tuple or a dataclass.
+    """
+    fields = getattr(self, "_fields", None) or self.__dataclass_fields__
+    parts = (f"{name}={_brief(getattr(self, name))}" for name in fields)
+    return f"{type(self).__name__}({', '.join(parts)})"
+
+
+def _brief(value: Any) -> str:
+    if getattr(value, "shape", ()):
+        return f"{value.dtype}{list(value.shape)}"
+    return f"{value:.4g}" if isinstance(value, float) else shown(value)
 
 
 _SHORT = reprlib.Repr()

@@ -262,8 +262,8 @@ def regrowth_case(rng: np.random.Generator) -> None:
     """Rewards that grow back, by the recursion of their expected memory over time."""
     kernel, discount = random_kernel(rng), float(one_of(rng, 0.0, 0.3, 0.8, 0.95))
     kind = one_of(rng, wane.EligibilityTrace, wane.TotalTime)
-    form = one_of(rng, "reward", "representation")
-    depletion = kind(float(one_of(rng, 0.0, 0.5, 0.9, 1.0)), float(one_of(rng, 0.5, 0.9, 0.99, 1.0)), form)
+    equation = one_of(rng, "reward", "representation")
+    depletion = kind(float(one_of(rng, 0.0, 0.5, 0.9, 1.0)), float(one_of(rng, 0.5, 0.9, 0.99, 1.0)), equation)
     site = int(rng.integers(len(kernel)))
     truth = _regrowth_truth(kernel, depletion, discount, site)
     found, _ = compute(random_form(rng, kernel), depletion, discount, [site])
@@ -285,7 +285,7 @@ def _regrowth_truth(kernel: np.ndarray, depletion, discount: float, site: int) -
     # The probability of each state, and beside it the trace times that probability: visits add to the trace.
     fading = depletion.regrow * step
     totals = _sum_of_powers(np.block([[step, at_site @ fading], [np.zeros((n, n)), fading]]))
-    lost, present = 1 - depletion.drop, 1.0 if depletion.form == "representation" else 0.0
+    lost, present = 1 - depletion.drop, 1.0 if depletion.equation == "representation" else 0.0
     return (1 - lost * present) * totals[:n, site] - lost * totals[:n, n + site]
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from wane.runs import Run, run_all
+from wane.lab.runs import Run, run_all
 
 Tree = dict[str, bytes | None]
 """The files of a folder by their relative paths; folders are None."""

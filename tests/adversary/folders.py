@@ -25,11 +25,11 @@ from rich.console import Console
 from adversary import cuts
 from adversary.frame import Fuzzer, assert_in_words, one_of
 from runs.sample import EXPERIMENT, GIF, Sample
-from wane import report
 from wane.files import DamagedFile, write_json
-from wane.runs import Run, RunError, run_all
-from wane.runs.evaluation import saved_agents
-from wane.runs.parts import checksums
+from wane.lab import report
+from wane.lab.runs import Run, RunError, run_all
+from wane.lab.runs.evaluation import saved_agents
+from wane.lab.runs.parts import checksums
 from wane.texts import plain
 
 SCRIPT = "<script>alert(1)</script>"

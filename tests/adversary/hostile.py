@@ -23,9 +23,9 @@ from adversary.frame import Fuzzer, assert_in_words, one_of
 from wane.agents import Trained, load
 from wane.agents.common.contract import find, names
 from wane.files import DamagedFile, write_json
-from wane.runs.evaluation import evaluate
+from wane.lab.runs.evaluation import evaluate
 from wane.worlds import describe, make
-from wane.worlds.control import Task
+from wane.worlds.control import ControlTask
 
 NAMES = (
     *("evilmod", "evilmod:Swim-v0", "evilmod.sub:Swim-v0", "evilmod:Pendulum-v1", "evilmod:wane/PointMass-v0"),
@@ -37,7 +37,7 @@ NAMES = (
 """Texts that name a module, a file, or something of the package that does not belong there."""
 NUMBERS = (10**400, 10**9, 10**12, -1, 0, 0.5, 1e308, float("inf"), float("nan"))
 OTHERS = (None, True, "", [], {}, ["evilmod"], {"kind": "evilmod"}, {"kind": "Geometric", "lam": 0.5}, [10**6, 10**6])
-CONFIGS: dict[str, dict[str, Any]] = {"q_lambda": {}, "gpi": {}, "sac": {"hidden": (4,), "memory": 9, "batch": 2}}
+CONFIGS: dict[str, dict[str, Any]] = {"q_lambda": {}, "gpi": {}, "sac": {"hidden": (4,), "replay": 9, "batch": 2}}
 """The agents that are saved, with their settings."""
 
 
@@ -72,13 +72,13 @@ def honest() -> dict[str, cuts.Tree]:
     trees = {}
     with tempfile.TemporaryDirectory(dir=MEMORY) as out:
         for name, settings in CONFIGS.items():
-            module, world = find(name), Task("Pendulum-v1") if name == "sac" else make("toy")
+            module, world = find(name), ControlTask("Pendulum-v1") if name == "sac" else make("toy")
             config, folder = module.Config(**settings), Path(out) / name
             Trained(name, world, config, module.init(jax.random.key(0), world, config)).save(folder)
             load(folder)
             trees[name] = cuts.read_tree(folder)
     for name in ("Reacher-v5", "wane/PointMass-v0"):
-        describe.from_description(describe.describe(Task(name))).batch([0])
+        describe.from_description(describe.describe(ControlTask(name))).copies([0])
     with spoiled(np.random.default_rng(0)) as (run, _):
         read(run)
     return trees
@@ -137,7 +137,9 @@ def _refuse_to_play_for_ever(agent: Trained) -> None:
 
 def world_case(rng: np.random.Generator) -> None:
     """The description of a world or of a task becomes one, or is refused."""
-    place = one_of(rng, make("toy"), make("four-rooms"), Task("Hopper-v5"), Task("wane/PointMass-v0", told=True))
+    place = one_of(
+        rng, make("toy"), make("four-rooms"), ControlTask("Hopper-v5"), ControlTask("wane/PointMass-v0", remaining=True)
+    )
     description = twisted(rng, describe.describe(place))
     with nothing_new():
         try:

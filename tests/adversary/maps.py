@@ -30,7 +30,7 @@ DEPLETIONS = (
         {"kind": "Listed", "values": [1, 0.5], "tail": 0},
     ),
     *({"kind": "TimeElapsed", "lam": 0.5, "rate": 1.0}, {"kind": "EligibilityTrace", "drop": 0.5, "regrow": 0.9}),
-    {"kind": "TotalTime", "drop": 0.5, "regrow": 0.9, "form": "representation"},
+    {"kind": "TotalTime", "drop": 0.5, "regrow": 0.9, "equation": "representation"},
 )
 STEPS = ((-1, 0), (0, 1), (1, 0), (0, -1), (0, 0))
 

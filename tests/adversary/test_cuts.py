@@ -21,9 +21,9 @@ from rich.console import Console
 from adversary import cuts, toys
 from experiments.test_settings_tabular import SHARE_ALL_CODE
 from runs.sample import EXPERIMENT, Sample
-from wane import report
-from wane.experiments import FOLDERS
-from wane.runs import Run, run_all
+from wane.lab import report
+from wane.lab.runs import Run, run_all
+from wane_paper.collection import FOLDERS
 
 QUICK = [name for name, folder in FOLDERS.items() if folder == "exact" or name == "toy"]
 SMALL = dataclasses.replace(Sample(), chunks=2, seeds=2)

@@ -7,7 +7,7 @@ import pytest
 
 from adversary.kills import DIVIDED, kill
 from adversary.toys import MORE
-from wane.experiments import NAMES
+from wane_paper.collection import NAMES
 
 EACH = 3
 """Kills of every experiment."""

@@ -17,9 +17,10 @@ from experiments.test_settings_exact import TOY as EXACT
 from experiments.test_settings_networks import toy
 from experiments.test_settings_tabular import SMALL
 from experiments.test_settings_tabular import TOY as TABULAR
-from wane.experiments import LEARNED, NAMES, find
-from wane.experiments.contract import Experiment, Settings
-from wane.runs import Run, SavingLoop
+from wane.lab import find
+from wane.lab.contract import Experiment, Settings
+from wane.lab.runs import Run, SavingLoop
+from wane_paper.collection import LEARNED, NAMES
 
 MORE = ("a2c", "sac")
 """Networks that learn for more epochs than their other tests need, so that there are several checkpoints."""
@@ -61,8 +62,8 @@ def plain_pictures() -> Iterator[None]:
     jax.config.update("jax_disable_most_optimizations", True)
     try:
         # A replay memory is saved every few minutes only, which no toy takes.
-        loop = mock.patch("wane.runs.launchers.SavingLoop", partial(SavingLoop, host_seconds=0))
-        with mock.patch("wane.runs.run.find", plain), mock.patch("wane.runs.launchers.find", plain), loop:
+        loop = mock.patch("wane.lab.runs.launchers.SavingLoop", partial(SavingLoop, host_seconds=0))
+        with mock.patch("wane.lab.runs.run.find", plain), mock.patch("wane.lab.runs.launchers.find", plain), loop:
             yield
     finally:
         jax.config.update("jax_disable_most_optimizations", before)

@@ -11,7 +11,7 @@ def main(name: str, out: str, processes: str) -> None:
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
     from adversary import toys
-    from wane.runs import Launcher, run_all
+    from wane.lab.runs import Launcher, run_all
 
     run = toys.run(name, Path(out), int(processes))
     _ = run.fingerprint

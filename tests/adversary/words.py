@@ -18,12 +18,13 @@ from adversary.frame import Fuzzer, assert_in_words, one_of
 from adversary.maps import good_world
 from wane.agents import Trained, load, q_lambda
 from wane.commands.running import parse_run
-from wane.experiments import NAMES, find
-from wane.experiments.contract import flat
 from wane.files import DamagedFile, write_json
-from wane.runs import Run
-from wane.runs.run import LONGEST, folder_name
+from wane.lab import find
+from wane.lab.contract import flat
+from wane.lab.runs import Run
+from wane.lab.runs.run import LONGEST, folder_name
 from wane.worlds import describe, make
+from wane_paper.collection import NAMES
 
 VALUES = (
     *("0", "1", "2", "-1", "0.5", "1.5", "1e-300", "1e400", "nan", "inf", "-inf", "1e999", "0x10", "1_000", "9" * 400),

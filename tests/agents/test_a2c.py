@@ -1,4 +1,4 @@
-"""The actor–critic: every equation by hand, memory and ends of episodes, what is constant, and that it learns."""
+"""The actor–critic: every equation by hand, recurrent states, ends of episodes, what is constant, that it learns."""
 
 import dataclasses
 
@@ -9,8 +9,8 @@ import pytest
 
 import wane
 from wane.agents import a2c
-from wane.agents.a2c import Batch, Config, equations, networks, probing, training
-from wane.agents.a2c.acting import make_lens
+from wane.agents.a2c import Config, Sequences, equations, networks, probing, training
+from wane.agents.a2c.acting import input_mask
 from wane.agents.common.rollout import Transition
 from wane.exact import bellman_target
 from wane.worlds import World, make
@@ -126,8 +126,8 @@ def test_finished_returns_by_hand():
 
 def test_a_step_of_the_lstm_by_hand():
     sigmoid, tanh = lambda x: 1 / (1 + np.exp(-x)), np.tanh
-    memory = networks.Memory(array(0.5), array(-1.0))
-    after = networks.advance(array(0.1, 0.2, 0.3, 0.4), memory, jnp.array([[1.0, 2.0, 3.0, 4.0]]))
+    carry = networks.LSTMState(array(0.5), array(-1.0))
+    after = networks.advance(array(0.1, 0.2, 0.3, 0.4), carry, jnp.array([[1.0, 2.0, 3.0, 4.0]]))
     c = sigmoid(0.3 + 1.5 + 1) * -1.0 + sigmoid(0.1 + 0.5) * tanh(0.2 + 1.0)
     assert float(after.c[0]) == pytest.approx(c)
     assert float(after.h[0]) == pytest.approx(sigmoid(0.4 + 2.0) * tanh(c))
@@ -137,17 +137,17 @@ def test_the_derivative_of_unrolling_is_that_of_jax():
     rng = np.random.default_rng(0)
     recurrent, gates = (jnp.asarray(rng.normal(size=shape)) for shape in ((3, 12), (5, 2, 12)))
     keep = jnp.ones((5, 2)).at[2, 0].set(0.0).at[3].set(0.5)
-    memory = networks.Memory(*(jnp.asarray(rng.normal(size=(2, 3))) for _ in range(2)))
+    carry = networks.LSTMState(*(jnp.asarray(rng.normal(size=(2, 3))) for _ in range(2)))
 
     def total(function):
         return lambda *inputs: sum(jnp.sum(jnp.sin(x)) for x in function(inputs[0], inputs[1], keep, inputs[2]))
 
-    ours, theirs = (jax.grad(total(f), (0, 1, 2))(recurrent, gates, memory) for f in (networks.unroll, networks._scan))
+    ours, theirs = (jax.grad(total(f), (0, 1, 2))(recurrent, gates, carry) for f in (networks.unroll, networks._scan))
     for mine, its in zip(*map(jax.tree_util.tree_leaves, (ours, theirs)), strict=True):
         np.testing.assert_allclose(mine, its, atol=1e-12)
 
 
-# Sequences: memory, ends of episodes.
+# Sequences: recurrent states, ends of episodes.
 
 
 @pytest.fixture(scope="module")
@@ -156,7 +156,7 @@ def played(quick_compilation):
     config = dataclasses.replace(TINY, length=20, environments=2)
     collect = jax.jit(lambda key, state: training.collect(key, state, ROOMS, config))
     state = a2c.init(KEY, ROOMS, config)
-    # As if an episode were under way: a memory that is not empty must count.
+    # As if an episode were under way: a recurrent state that is not fresh must count.
     state = state._replace(position=collect(jax.random.key(5), state)[0])
     return config, state, *collect(KEY, state)
 
@@ -166,15 +166,15 @@ def test_unrolling_remembers_what_acting_remembered(played):
     ends = np.asarray(data.steps.truncated)
     assert ends.sum() == 6
     assert not ends[-1].any()
-    assert np.abs(data.memory.h).max() > 0.01
-    lens = make_lens(ROOMS, config)
+    assert np.abs(data.carry.h).max() > 0.01
+    mask = input_mask(ROOMS, config)
     for e in range(2):
-        memory = jax.tree_util.tree_map(lambda leaf, e=e: leaf[e], data.memory)
+        carry = jax.tree_util.tree_map(lambda leaf, e=e: leaf[e], data.carry)
         for t in range(20):
             if t and ends[t - 1, e]:
-                memory = networks.empty_memory(state.params)
-            memory = networks.see(state.params, data.steps.observation.x[t, e] * lens, memory, 1.0)
-        np.testing.assert_allclose(memory.h, after.carry.h[e], atol=1e-12)
+                carry = networks.fresh_state(state.params)
+            carry = networks.see(state.params, data.steps.observation.x[t, e] * mask, carry, 1.0)
+        np.testing.assert_allclose(carry.h, after.carry.h[e], atol=1e-12)
     said, _ = training.outputs(state.params, data, ROOMS, config)
     last = networks.heads(state.params, after.carry.h)
     np.testing.assert_allclose(said.features[-1], last.features, atol=1e-12)
@@ -192,14 +192,14 @@ def test_what_follows_a_step_is_of_the_same_episode(played):
 
 def test_without_memory_every_moment_is_the_first(played):
     config, state, _, data = played
-    said, _ = training.outputs(state.params, data, ROOMS, dataclasses.replace(config, memory=0.0))
-    alone = networks.see(state.params, data.steps.observation.x, networks.empty_memory(state.params), 1.0)
+    said, _ = training.outputs(state.params, data, ROOMS, dataclasses.replace(config, recurrent=False))
+    alone = networks.see(state.params, data.steps.observation.x, networks.fresh_state(state.params), 1.0)
     np.testing.assert_allclose(said.value, networks.heads(state.params, alone.h).value, atol=1e-12)
 
 
 def test_what_is_not_shown_does_not_count(played):
     config, state, _, data = played
-    hidden = dataclasses.replace(config, shown=0.0)
+    hidden = dataclasses.replace(config, shown=False)
     moments = data.steps.observation
     richer = moments._replace(x=moments.x.at[..., -3:].set(9.0))
     other = data._replace(steps=data.steps._replace(observation=richer))
@@ -217,7 +217,7 @@ def batch(world, cells, rewards, terminated=(), truncated=(), remaining=None):
     now, then = (jax.tree_util.tree_map(lambda leaf, c=c: leaf[c][:, None], moments) for c in (np.s_[:-1], np.s_[1:]))
     ends = [jnp.array([[t in which] for t in range(steps)]) for which in (terminated, truncated)]
     data = Transition(now, jnp.zeros((steps, 1), int), jnp.array(rewards)[:, None], then, *ends, jnp.ones((steps, 1)))
-    return Batch(networks.Memory(jnp.zeros((1, 6)), jnp.zeros((1, 6))), data)
+    return Sequences(networks.LSTMState(jnp.zeros((1, 6)), jnp.zeros((1, 6))), data)
 
 
 LINE = World("#####\n#a.b#\n#####", sites="ab", rewards=[4.0, 2.0], discount=0.5, horizon=9)
@@ -243,12 +243,12 @@ def test_the_targets_of_a_sequence_by_hand(arrival, weights, expected):
     visited = [1, 2] if arrival else [0, 1]
     definition = [bellman_target(phi_next[t, 0], jnp.eye(3)[visited[t]], 0.5, 0.5) for t in range(2)]
     np.testing.assert_allclose(goal.features[:, 0], np.stack(definition))
-    plain = training.targets(after, data, LINE, dataclasses.replace(config, correction=0.0))
+    plain = training.targets(after, data, LINE, dataclasses.replace(config, correction=False))
     np.testing.assert_allclose(plain.value[:, 0], [57.0, 108.0])
 
 
 def test_truncated_episodes_are_bootstrapped_and_terminated_ones_are_not():
-    config = dataclasses.replace(TINY, features="states", correction=0.0)
+    config = dataclasses.replace(TINY, features="states", correction=False)
     after = networks.Output(jnp.zeros((2, 1, 5)), jnp.full((2, 1), 100.0), jnp.full((2, 1, 3), 10.0))
     data = batch(LINE, [1, 1, 1], [1.0, 1.0], truncated=[0])
     np.testing.assert_allclose(training.targets(after, data, LINE, config).value[0], [1 + 0.5 * 100])
@@ -273,7 +273,7 @@ def test_the_number_of_each_state_s_own_feature():
 
 def test_which_heads_learn(played):
     config, state, _, data = played
-    off = dataclasses.replace(config, feature_weight=0.0, correction=0.0)
+    off = dataclasses.replace(config, feature_weight=0.0, correction=False)
     update = jax.jit(
         lambda weight, lam: a2c.update(state, data, ROOMS, dataclasses.replace(off, feature_weight=weight, lam=lam))
     )
@@ -293,20 +293,22 @@ def leaves_close(ours, theirs, tolerance=1e-8):
 def test_it_learns_in_parts_as_at_once_and_batched_as_alone():
     """A corridor with a reward at each end, which each visit halves: greedy returns come near the optimum.
 
-    Agents that differ in numbers are one program; each of them learns what it learns alone, epoch by epoch.
+    Agents that differ in such settings are one program; each of them learns what it learns alone, epoch by epoch.
     """
     world = make("corridor", length=3, discount=0.9, horizon=12, observation="index+remaining")
     tiny = Config(hidden=16, length=12, environments=8, learning_rate=1e-2, epochs=4, updates=60)
 
-    def config(lam, weight, memory, shown):
-        return dataclasses.replace(tiny, lam=lam, feature_weight=weight, memory=memory, shown=shown)
+    def config(lam, weight, recurrent, shown):
+        return dataclasses.replace(tiny, lam=lam, feature_weight=weight, recurrent=recurrent, shown=shown)
 
-    numbers = jnp.array([[1.0, 0.0, 1.0, 1.0], [0.5, 0.1, 0.5, 0.0]])
-    states, infos = jax.jit(jax.vmap(lambda row: a2c.train(KEY, world, config(*row))))(numbers)
-    part = jax.jit(lambda row, state, first: a2c.train(KEY, world, config(*row), state, first, epochs=1))
-    state = a2c.init(KEY, world, config(*numbers[1]))
+    switch = jnp.array([True, False])
+    both = jnp.array([1.0, 0.5]), jnp.array([0.0, 0.1]), switch, switch
+    states, infos = jax.jit(jax.vmap(lambda *one: a2c.train(KEY, world, config(*one))))(*both)
+    part = jax.jit(lambda one, state, first: a2c.train(KEY, world, config(*one), state, first, epochs=1))
+    second = tuple(each[1] for each in both)
+    state = a2c.init(KEY, world, config(*second))
     for epoch in range(4):
-        state, info = part(numbers[1], state, epoch)
+        state, info = part(second, state, epoch)
         leaves_close(info, jax.tree_util.tree_map(lambda leaf, e=epoch: leaf[1, e : e + 1], infos))
     leaves_close(state, jax.tree_util.tree_map(lambda leaf: leaf[1], states))
     best = float(world.start @ world.optimum().values)
@@ -328,10 +330,10 @@ def test_rewards_of_training_are_discounted_from_the_beginning_of_their_episode(
 def test_the_features_of_an_agent_without_memory_become_the_exact_ones():
     """In a corridor of three states that nobody rewards, the policy stays random, and its λF is that of a walk."""
     world = make("corridor", length=3, discount=0.8, horizon=12, rewards=[0.0, 0.0], observation="index")
-    config = Config(hidden=8, length=12, environments=4, memory=0.0, features="states", feature_weight=1.0)
+    config = Config(hidden=8, length=12, environments=4, recurrent=False, features="states", feature_weight=1.0)
     config = dataclasses.replace(config, learning_rate=1e-2, evaluation_episodes=2)
 
-    arriving = dataclasses.replace(config, arrival=1.0)
+    arriving = dataclasses.replace(config, arrival=True)
 
     @jax.jit
     def learn():

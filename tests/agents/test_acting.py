@@ -8,9 +8,8 @@ import pytest
 import wane
 from wane.agents.common.rollout import play
 from wane.agents.forward_backward import acting, probing, training
-from wane.agents.forward_backward.config import Config, Schedule
-from wane.agents.forward_backward.networks import all_features, reward_vector, softmax_policy
-from wane.agents.forward_backward.tasks import draw_tasks, undiscounted_returns
+from wane.agents.forward_backward.model import Config, Schedule, all_features, reward_vector, softmax_policy
+from wane.agents.forward_backward.tasks import sample_tasks, undiscounted_returns
 from wane.worlds import make
 from wane.worlds.observe import Seen
 
@@ -25,7 +24,7 @@ SMALL = Config(
     horizon=20,
     learning_rate=3e-3,
     polyak=0.8,
-    memory=4000,
+    replay=4000,
     condition="per state",
     schedule=Schedule(epochs=4, cycles=60, episodes=2, batches=10),
 )
@@ -77,7 +76,7 @@ def test_conditioned_training_finds_the_exact_representations_of_all_lams(traine
 def test_conditioned_agent_collects(trained):
     for lam in (0.5, UNEVEN):
         policy = acting.conditioned_policy(trained[0].params, WORLD, SMALL, lam)
-        assert undiscounted_returns(WORLD, policy, draw_tasks(KEY, WORLD, 20, goals=1)).mean() > 1.8
+        assert undiscounted_returns(WORLD, policy, sample_tasks(KEY, WORLD, 20, goals=1)).mean() > 1.8
 
 
 def test_uniform_condition_takes_one_lam():

@@ -34,7 +34,7 @@ def test_three_updates_by_hand():
 
 def test_compared_with_the_average():
     """Returns 4, 6 and 3: feedbacks 4, 6 − 4 and 3 − 5."""
-    state, config = bandit.init(2), Config(averaging=1.0)
+    state, config = bandit.init(2), Config(averaging=True)
     for earned in (4.0, 6.0, 3.0):
         state = bandit.record(state, 0, earned, config)
     np.testing.assert_allclose(state.feedbacks, [4, 2, -2, 0, 0], atol=1e-12)
@@ -63,10 +63,10 @@ def test_a_very_rare_arm_is_divided_by_the_least_number():
 def test_arms_are_drawn_by_their_probabilities(uniform, arm):
     state = bandit.init(3)._replace(weights=jnp.array([0.0, 1.0, 0.0]))
     np.testing.assert_allclose(bandit.probabilities(state), np.array([1, E, 1]) / (E + 2))
-    assert int(bandit.draw(state, uniform)) == arm
+    assert int(bandit.sample(state, uniform)) == arm
 
 
-@pytest.mark.parametrize(("averaging", "kept"), [(0.0, 1.0), (0.0, 0.0), (1.0, 0.0)])
+@pytest.mark.parametrize(("averaging", "kept"), [(False, 1.0), (False, 0.0), (True, 0.0)])
 def test_the_best_arm_wins(averaging, kept):
     """Sixteen bandits for 400 episodes. An episode earns what its arm gives, and keeps a share of the last return."""
 
@@ -74,7 +74,7 @@ def test_the_best_arm_wins(averaging, kept):
         def episode(now, key):
             state, earned = now
             arm_key, noise_key = jax.random.split(key)
-            arm = bandit.draw(state, jax.random.uniform(arm_key))
+            arm = bandit.sample(state, jax.random.uniform(arm_key))
             earned = kept * earned + gains[arm] + 0.1 * jax.random.normal(noise_key)
             return (bandit.record(state, arm, earned, Config(averaging=averaging)), earned), arm
 

@@ -15,14 +15,14 @@ from adversary.hostile import nothing_new
 from wane.agents import Trained, forward_backward, load
 from wane.agents.common.contract import find, names
 from wane.agents.common.rollout import play
-from wane.agents.common.views import Sight
+from wane.agents.common.views import Vision
 from wane.agents.forward_backward.tasks import all_rewards
 from wane.agents.forward_backward.training import collect
 from wane.files import DamagedFile, read_json, save_arrays, write_json
-from wane.runs.evaluation import evaluate
+from wane.lab.runs.evaluation import evaluate
 from wane.testing import check_agent
 from wane.worlds import MDPWorld, make
-from wane.worlds.control import Task
+from wane.worlds.control import ControlTask
 from wane.worlds.describe import describe
 
 KEY = jax.random.key(0)
@@ -30,7 +30,7 @@ AGENTS = names()
 ROOMS = make("four-rooms-7", horizon=12)
 SLOW = ("forward_backward", "sac", "a2c", "lambda_features", "laplacian", "learned_operator")
 """Agents with networks, whose training compiles for long. `make test` saves and plays them untrained."""
-WORLDS = {"sac": Task("Pendulum-v1", horizon=12)}
+WORLDS = {"sac": ControlTask("Pendulum-v1", horizon=12)}
 """The worlds of agents that cannot act in ROOMS."""
 TINY = forward_backward.Config(
     dimension=4,
@@ -38,7 +38,7 @@ TINY = forward_backward.Config(
     depth=2,
     batch=8,
     horizon=5,
-    memory=100,
+    replay=100,
     probes=2,
     schedule=forward_backward.Schedule(epochs=1, cycles=2, episodes=2, batches=2),
 )
@@ -48,12 +48,12 @@ CONFIGS = {
     "td": dict(episodes=3),
     "gpi": {},
     "planner": dict(tolerance=0.5),
-    "laplacian": dict(sight=Sight("index"), features=3, hidden=(4,), epochs=1, horizon=3, walk="uniform"),
+    "laplacian": dict(vision=Vision("index"), features=3, hidden=(4,), epochs=1, horizon=3, walk="uniform"),
     "policy_iteration": dict(depletion=wane.Geometric(1.0)),
     "a2c": dict(hidden=4, length=5, epochs=1, updates=2, evaluation_episodes=1),
     "lambda_operator": {},
     "learned_operator": dict(width=4, depth=1, batch=2, epochs=1, steps=1, probes=1),
-    "sac": dict(hidden=(4,), epochs=1, steps=6, batch=2, memory=9, collection_steps=3),
+    "sac": dict(hidden=(4,), epochs=1, steps=6, batch=2, replay=9, collection_steps=3),
 }
 
 
@@ -130,7 +130,7 @@ def test_rewards_are_collected_in_any_mdp(goals):
 
 def test_settings_of_all_kinds_come_back(tmp_path):
     lam = np.linspace(0, 1, 3)
-    config = find("td").Config(lam=lam, policy=np.array(ROOMS.policies[1]), form="state", episodes=2)
+    config = find("td").Config(lam=lam, policy=np.array(ROOMS.policies[1]), rows="state", episodes=2)
     again = load(trained("td", config).save(tmp_path / "td"))
     np.testing.assert_array_equal(again.config.lam, lam)
     np.testing.assert_array_equal(again.config.policy, ROOMS.policies[1])
@@ -169,9 +169,13 @@ def test_another_world(tmp_path):
             "states, 5 actions, .* states, 4 actions",
         ),
         ("a2c", dataclasses.replace(ROOMS, observation="cell"), r"observations of shape \[20\], .* of shape \[2\]"),
-        ("q_lambda", Task("Pendulum-v1"), "a world with 20 states.* a task with observations of 3 numbers"),
+        ("q_lambda", ControlTask("Pendulum-v1"), "a world with 20 states.* a task with observations of 3 numbers"),
         ("sac", ROOMS, "observations of 3 numbers and actions of 1, .* a world with 20 states"),
-        ("sac", Task("MountainCarContinuous-v0"), "observations of 3 numbers .* observations of 2 numbers and actions"),
+        (
+            "sac",
+            ControlTask("MountainCarContinuous-v0"),
+            "observations of 3 numbers .* observations of 2 numbers and actions",
+        ),
     ],
 )
 def test_a_world_of_other_sizes(name, other, message):

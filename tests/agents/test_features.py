@@ -8,19 +8,19 @@ import numpy as np
 import pytest
 
 from wane.agents import lambda_features, laplacian
-from wane.agents.common.convolutions import make_convolutional_network
+from wane.agents.common.networks import make_convolutional_network
 from wane.agents.common.rollout import play
-from wane.agents.common.views import Sight, Stacks, collect, follow, grey, push
+from wane.agents.common.views import Stacks, Vision, collect, follow, grey, push
 from wane.exact import eigenfunctions, principal_angles
 from wane.exact import lambda_features as exact_lambda_features
 from wane.worlds import make
 
 KEY = jax.random.key(0)
 ROOMS = make("four-rooms-7", horizon=12)
-STATES = Sight("index")
-PIXELS = Sight("first-person:12:unfading", frames=2)
-SMALL = laplacian.Config(sight=PIXELS, features=3, channels=2, strides=(2, 2), hidden=(4,), epochs=1, horizon=4)
-TABULAR = laplacian.Config(sight=STATES, features=6, hidden=(32,), learning_rate=3e-3, epochs=200, walk="uniform")
+STATES = Vision("index")
+PIXELS = Vision("first-person:12:unfading", frames=2)
+SMALL = laplacian.Config(vision=PIXELS, features=3, channels=2, strides=(2, 2), hidden=(4,), epochs=1, horizon=4)
+TABULAR = laplacian.Config(vision=STATES, features=6, hidden=(32,), learning_rate=3e-3, epochs=200, walk="uniform")
 
 
 def test_a_convolution_is_what_jax_computes():
@@ -84,7 +84,7 @@ def test_grey_is_the_usual_mixture():
 
 
 def test_fading_views_differ():
-    with_fading = collect(KEY, ROOMS, ROOMS.policies, 6, Sight("first-person:12", frames=2))
+    with_fading = collect(KEY, ROOMS, ROOMS.policies, 6, Vision("first-person:12", frames=2))
     without = collect(KEY, ROOMS, ROOMS.policies, 6, PIXELS)
     assert len(with_fading.views.frames) > len(without.views.frames)
 
@@ -132,7 +132,7 @@ def test_the_targets_by_hand():
 def test_the_losses_by_hand():
     """The error is (1, −2) with count 3: wᵀerror = −3 for w = (1, 2), so ½ · 3 · 9; all features: ½ · 3 · 5."""
     network = lambda views: jnp.zeros((*views.shape[:-1], 2))  # noqa: E731
-    batch = lambda_features.Batch(jnp.zeros((1, 3)), jnp.array([0]), jnp.array([[1.0, -2.0]]), jnp.array([3.0]))
+    batch = lambda_features.Examples(jnp.zeros((1, 3)), jnp.array([0]), jnp.array([[1.0, -2.0]]), jnp.array([3.0]))
     weights = jnp.array([1.0, 2.0])
     product, vector = (lambda_features.projection(target, weights) for target in ("product", "vector"))
     assert float(lambda_features.loss(network, batch, product, 1)) == pytest.approx(13.5)
@@ -210,7 +210,7 @@ def test_one_update_lowers_the_loss_of_one_policy_only():
     config = lambda_features.Config(base=SMALL, hidden=(4,), target="vector")
     state = lambda_features.init(KEY, ROOMS, config)
     views = jnp.asarray(np.random.default_rng(0).integers(0, 255, (2, 12, 12, 2)), jnp.uint8)
-    batch = lambda_features.Batch(views, jnp.array([0, 1]), jnp.ones((2, 3)), jnp.ones(2))
+    batch = lambda_features.Examples(views, jnp.array([0, 1]), jnp.ones((2, 3)), jnp.ones(2))
     after, first = lambda_features.update(state, (1, batch), ROOMS, config)
     _, second = lambda_features.update(after, (1, batch), ROOMS, config)
     assert second < first
@@ -234,8 +234,8 @@ def fit_without(action):
 @pytest.mark.parametrize(
     ("make_it", "message"),
     [
-        (lambda: Sight("symbolic"), "networks see one-hot states or pictures"),
-        (lambda: Sight(frames=0), "frames = 0: a whole number between 1 and 100 is needed"),
+        (lambda: Vision("symbolic"), "networks see one-hot states or pictures"),
+        (lambda: Vision(frames=0), "frames = 0: a whole number between 1 and 100 is needed"),
         (lambda: laplacian.Config(horizon=1), "horizon = 1: a whole number between 2"),
         (lambda: laplacian.Config(walk="nobody"), "walk = nobody"),
         (lambda: lambda_features.Config(lam=2.0), "lam = 2: a λ between 0 and 1 is needed"),
@@ -256,14 +256,14 @@ def fit_without(action):
         (lambda: fit_without(3), "the data of policy 0 never take action 3, whose value is compared"),
         (
             lambda: lambda_features.train(
-                KEY, ROOMS, PLAYER, data=collect(KEY, ROOMS, ROOMS.policies[:1], 4, SMALL.sight)
+                KEY, ROOMS, PLAYER, data=collect(KEY, ROOMS, ROOMS.policies[:1], 4, SMALL.vision)
             ),
             "the data hold 1 policies, and the world brings 4",
         ),
         (
             lambda: (
-                laplacian.init(KEY, ROOMS, dataclasses.replace(SMALL, sight=Sight("top-down:4"))).params
-                and laplacian.init(KEY, make("corridor"), dataclasses.replace(SMALL, sight=Sight("top-down:4")))
+                laplacian.init(KEY, ROOMS, dataclasses.replace(SMALL, vision=Vision("top-down:4"))).params
+                and laplacian.init(KEY, make("corridor"), dataclasses.replace(SMALL, vision=Vision("top-down:4")))
             ),
             "networks take square pictures",
         ),

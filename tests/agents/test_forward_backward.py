@@ -10,11 +10,9 @@ from wane.agents.common import replay
 from wane.agents.common.policy import Policy
 from wane.agents.common.rollout import play
 from wane.agents.forward_backward import acting, probing, training
-from wane.agents.forward_backward import loss as losses
-from wane.agents.forward_backward.config import LITERAL, Config, Schedule
-from wane.agents.forward_backward.loss import Batch, Step
-from wane.agents.forward_backward.networks import all_features, sample_z, softmax_policy
-from wane.agents.forward_backward.tasks import draw_tasks, random_goals, undiscounted_returns, with_rewards
+from wane.agents.forward_backward.lambda_learning import Step
+from wane.agents.forward_backward.model import LITERAL, Config, Schedule, all_features, sample_z, softmax_policy
+from wane.agents.forward_backward.tasks import random_goals, sample_tasks, undiscounted_returns, with_rewards
 from wane.worlds import make
 
 WORLD = make("corridor", length=5, horizon=20)
@@ -27,7 +25,7 @@ SMALL = Config(
     horizon=20,
     learning_rate=3e-3,
     polyak=0.8,
-    memory=4000,
+    replay=4000,
     schedule=Schedule(epochs=200, cycles=1, episodes=2, batches=10),
 )
 F = jnp.array([[1.0, 2.0], [0.0, -1.0]])
@@ -51,28 +49,30 @@ def pick(tree, i):
 def test_bellman_term_by_hand():
     # F Bᵀ = [[1, 3], [0, −1]]; less ½ · target = [[0, 2], [0, −2]]; squares 0, 4, 0, 4; half of their mean is 1.
     target = jnp.array([[2.0, 2.0], [0.0, 2.0]])
-    assert losses.bellman_term(F, B, target, 0.5) == 1.0
+    assert training.bellman_term(F, B, target, 0.5) == 1.0
 
 
 def test_diagonal_term_by_hand():
-    assert losses.diagonal_term(jnp.array([1.0, -1.0, 6.0])) == -2.0
+    assert training.diagonal_term(jnp.array([1.0, -1.0, 6.0])) == -2.0
 
 
 @pytest.mark.parametrize(("lam", "value"), [(0.5, 0.875), (0.0, 1.75), (1.0, 0.0)])
 def test_correction_term_by_hand(lam, value):
     # γ μ mean(own · target_own) = ½ · ½ · mean(3 · 4, 2 · 1) = 1.75
     own, target_own = jnp.array([3.0, 2.0]), jnp.array([4.0, 1.0])
-    assert losses.correction_term(own, target_own, lam, 0.5, 0.5) == value
+    assert training.correction_term(own, target_own, lam, 0.5, 0.5) == value
 
 
 def test_correction_term_takes_a_lam_for_each_sample():
     # γ μ mean(½ · 12, 1 · 2) = ¼ · 4
-    assert losses.correction_term(jnp.array([3.0, 2.0]), jnp.array([4.0, 1.0]), jnp.array([0.5, 0.0]), 0.5, 0.5) == 1.0
+    assert (
+        training.correction_term(jnp.array([3.0, 2.0]), jnp.array([4.0, 1.0]), jnp.array([0.5, 0.0]), 0.5, 0.5) == 1.0
+    )
 
 
 def test_orthonormality_term_by_hand():
     # B Bᵀ of the pairs: [[1, 1], [1, 2]]; mean of squares 7/4, less the mean of |B_j|² = 3/2.
-    assert losses.orthonormality_term(B, B) == 0.25
+    assert training.orthonormality_term(B, B) == 0.25
 
 
 def test_orthonormality_term_has_a_quarter_of_the_gradient_of_the_norm():
@@ -81,7 +81,7 @@ def test_orthonormality_term_has_a_quarter_of_the_gradient_of_the_norm():
     def norm(b):
         return jnp.sum((b.T @ b / len(b) - jnp.eye(3)) ** 2)
 
-    np.testing.assert_allclose(jax.grad(losses.orthonormality_term)(b, b), jax.grad(norm)(b) / 4, atol=1e-12)
+    np.testing.assert_allclose(jax.grad(training.orthonormality_term)(b, b), jax.grad(norm)(b) / 4, atol=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -99,8 +99,8 @@ def test_the_exact_representation_is_where_the_loss_has_no_slope(lam, discount):
 
     def loss(f):
         own, target_own = f[jnp.arange(n * a), cell], ahead[jnp.arange(n * a), cell]
-        correction = losses.correction_term(own, target_own, lam_here, 1 / n, discount)
-        return losses.bellman_term(f, jnp.eye(n), ahead, discount) + losses.diagonal_term(own) + correction
+        correction = training.correction_term(own, target_own, lam_here, 1 / n, discount)
+        return training.bellman_term(f, jnp.eye(n), ahead, discount) + training.diagonal_term(own) + correction
 
     np.testing.assert_allclose(jax.grad(loss)(phi.reshape(n * a, n)), 0, atol=1e-13)
 
@@ -112,9 +112,9 @@ def test_loss_is_the_papers_double_sum():
     none = jnp.zeros(3)
     step = Step(jnp.array([0, 3, 3]), jnp.array([1, 3, 2]), none, none, jnp.array([1, 4, 3]))
     z = jax.random.normal(KEY, (3, 8))
-    batch = Batch(step, jnp.array([4, 0, 2]), jnp.array([1, 1, 2]), z, None, step)
+    batch = training.Samples(step, jnp.array([4, 0, 2]), jnp.array([1, 1, 2]), z, None, step)
     lam = np.array([0.5, 0.2, 0.2])
-    total, terms = losses.loss(online, losses.with_targets(batch, target, config), jnp.asarray(lam), config)
+    total, terms = training.loss(online, training.with_targets(batch, target, config), jnp.asarray(lam), config)
 
     def f(params, j, cell):
         return np.asarray(params.forward(cell, z[j]))
@@ -135,7 +135,7 @@ def test_loss_is_the_papers_double_sum():
             expected += (f_j @ b[column] - 0.9 * ahead @ b_target[column]) ** 2 / (2 * 9)
             expected += 0.7 * (b[s] @ b[other]) ** 2 / 9
     assert total == pytest.approx(expected, rel=1e-12)
-    without = losses.loss(online, losses.with_targets(batch, target, config), 1.0, config)[1]
+    without = training.loss(online, training.with_targets(batch, target, config), 1.0, config)[1]
     assert without.correction == 0
     assert without[:2] == terms[:2]
 
@@ -223,7 +223,7 @@ def test_collection_without_chance_is_greedy():
         assert all(len(set(actions[cells == cell])) <= 1 for cell in range(5))
 
 
-def test_memory_is_a_ring():
+def test_the_replay_is_a_ring():
     def numbered(*values):
         column = jnp.array(values)
         return Step(column, column, column * 1.0, column * 1.0, column)
@@ -235,7 +235,7 @@ def test_memory_is_a_ring():
     assert kept.items.cell.tolist() == [5, 6, 3, 4]
     assert int(kept.added) == 6
     assert set(replay.sample(kept, jnp.linspace(0, 0.999, 50)).reward.tolist()) == {3.0, 4.0, 5.0, 6.0}
-    with pytest.raises(ValueError, match="make the memory larger"):
+    with pytest.raises(ValueError, match="make the replay larger"):
         replay.add(kept, numbered(*range(5)))
 
 
@@ -267,9 +267,9 @@ def test_goals_are_as_many_as_asked_and_return_is_undiscounted():
     assert with_rewards(WORLD, rewards).n_sites == WORLD.n_states
     staying = Policy(lambda params, carry, observation, key: (jnp.int32(4), carry, None))
     lasting = dataclasses.replace(WORLD, depletion=wane.Geometric(1.0), start="uniform")
-    tasks = draw_tasks(KEY, lasting, 6, 5)
+    tasks = sample_tasks(KEY, lasting, 6, 5)
     assert undiscounted_returns(lasting, staying, tasks).tolist() == [20.0] * 6
-    again = draw_tasks(KEY, lasting, 6, 5)
+    again = sample_tasks(KEY, lasting, 6, 5)
     assert again.starts.tolist() == tasks.starts.tolist()
     assert len(set(tasks.starts.tolist())) > 1
     with pytest.raises(ValueError, match="1 to 5, got 6"):
@@ -282,7 +282,7 @@ def test_with_the_exact_representation_a_wrong_lam_costs_nothing_on_the_papers_t
     worth in learning is how hard its Φ is to learn."""
     world = make("four-rooms", horizon=50, threshold=None, wall_penalty=0.0)
     phi = jnp.stack([probing.representation_of(world, jnp.full((68, 5), 0.2), lam, 0.99) for lam in (0.0, 0.5, 1.0)])
-    tasks = draw_tasks(KEY, world, 200, 2)
+    tasks = sample_tasks(KEY, world, 200, 2)
 
     def choose(phi, cell, rewards):
         return jnp.argmax(phi[cell] @ rewards)

@@ -10,8 +10,8 @@ import pytest
 from wane.agents.common import replay
 from wane.agents.forward_backward import lambda_learning
 from wane.agents.forward_backward import training as fb
-from wane.agents.forward_backward.config import Config, Schedule
-from wane.agents.forward_backward.loss import Step
+from wane.agents.forward_backward.lambda_learning import Step
+from wane.agents.forward_backward.model import Config, Schedule
 from wane.depletion import Geometric
 from wane.worlds import make
 

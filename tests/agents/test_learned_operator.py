@@ -10,9 +10,7 @@ import pytest
 import wane
 from wane.agents import lambda_operator, learned_operator
 from wane.agents.common.rollout import play
-from wane.agents.learned_operator import solving, training
-from wane.agents.learned_operator.networks import state_representation
-from wane.agents.learned_operator.training import Batch, counted_kernel, draw_tasks
+from wane.agents.learned_operator import Problems, counted_kernel, sample_problems, state_representation
 from wane.worlds import make
 
 KEY = jax.random.key(0)
@@ -43,7 +41,7 @@ def start():
 def test_targets_are_the_exact_representation(start):
     chances = jax.nn.softmax(jax.random.normal(KEY, (4, WORLD.n_actions)))
     lams = [0.0, 0.3, 1.0]
-    solve = jax.vmap(lambda lam: solving.evaluate(start.params.kernel, chances, lam, 0.99))
+    solve = jax.vmap(lambda lam: learned_operator.evaluate(start.params.kernel, chances, lam, 0.99))
     for lam, found in zip(lams, jax.jit(solve)(jnp.array(lams)), strict=True):
         phi = wane.lambda_representation(WORLD.mdp.under(np.asarray(chances)), lam, discount=0.99)
         np.testing.assert_allclose(found, phi.action_matrix(WORLD.mdp), rtol=1e-7)
@@ -58,7 +56,7 @@ def test_policies_are_one_improvement_of_the_random_walk(start):
     np.testing.assert_allclose(chances, exact(), rtol=1e-6)
     np.testing.assert_allclose(operate(1e6 * TASK)[1], phi, rtol=1e-6)  # The unit of rewards does not matter.
     by_state = state_representation(start.params, TASK, 0.5, CONFIG)
-    at = jax.vmap(lambda cell: solving.q_values_at(cell, start.params.kernel, by_state, TASK, 0.5, 0.9))
+    at = jax.vmap(lambda cell: learned_operator.q_values_at(cell, start.params.kernel, by_state, TASK, 0.5, 0.9))
     np.testing.assert_allclose(at(jnp.arange(4)), phi @ TASK, rtol=1e-12)
 
 
@@ -70,8 +68,10 @@ def test_a_network_that_says_0_gives_the_random_walk(start):
 
 
 def test_without_rewards_slopes_are_finite(start):
-    batch = Batch(jnp.zeros((2, 4)), jnp.array(0.0))
-    slope = jax.jit(lambda network: jax.grad(training.loss)(network, start.params, batch, CONFIG))(start.params.network)
+    batch = Problems(jnp.zeros((2, 4)), jnp.array(0.0))
+    slope = jax.jit(lambda network: jax.grad(learned_operator.loss)(network, start.params, batch, CONFIG))(
+        start.params.network
+    )
     assert all(np.isfinite(leaf).all() for leaf in jax.tree_util.tree_leaves(slope))
 
 
@@ -79,7 +79,7 @@ def test_it_learns_the_exact_phi_for_every_lam(trained):
     state, info = trained
     assert info.error[-1] < 0.05
     goals = np.array([[1.0, 0, 0, 0], [0, 1.0, 0, 0], [1.0, 0, 1.0, 0], [0, 1.0, 0, 0.5], [0, 0, 1.0, 1.0]])
-    batch = Batch(jnp.asarray(np.tile(goals, (3, 1))), jnp.repeat(jnp.array([0.0, 0.5, 1.0]), len(goals)))
+    batch = Problems(jnp.asarray(np.tile(goals, (3, 1))), jnp.repeat(jnp.array([0.0, 0.5, 1.0]), len(goals)))
     misfits = jax.jit(lambda params: learned_operator.misfits(params, batch, EVERY_LAM))
     found, walk = misfits(state.params), misfits(untrained(state.params))
     assert np.median(np.sqrt(found.phi)) < 0.08 < np.sqrt(walk.phi).min()
@@ -112,7 +112,9 @@ def test_kernels_are_counted(start):
 
 def test_tasks_are_sparse_or_dense():
     config = dataclasses.replace(EVERY_LAM, batch=400, goals=3, dense=0.25)
-    tasks = jax.tree_util.tree_map(np.asarray, jax.jit(lambda key: draw_tasks(key, 40, jnp.array(0.5), config))(KEY))
+    tasks = jax.tree_util.tree_map(
+        np.asarray, jax.jit(lambda key: sample_problems(key, 40, jnp.array(0.5), config))(KEY)
+    )
     dense = (tasks.rewards < 0).any(1)
     assert 0.15 < dense.mean() < 0.35
     sparse, goals = tasks.rewards[~dense], (tasks.rewards[~dense] > 0).sum(1)

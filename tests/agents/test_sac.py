@@ -10,22 +10,22 @@ import pytest
 
 from wane.agents import sac
 from wane.agents.common import replay
-from wane.agents.sac import Batch, Config, Variant, equations, training
-from wane.worlds.control import Task
+from wane.agents.sac import Config, Transitions, Variant, algorithm, equations
+from wane.worlds.control import ControlTask
 
 KEY = jax.random.key(0)
-TASK = Task("Pendulum-v1", horizon=7)
+TASK = ControlTask("Pendulum-v1", horizon=7)
 TINY = Config(
-    hidden=(5,), batch=6, memory=64, random_steps=4, collection_steps=8, steps=10, epochs=2, learning_rate=1e-2
+    hidden=(5,), batch=6, replay=64, random_steps=4, collection_steps=8, steps=10, epochs=2, learning_rate=1e-2
 )
 KINDS = {
     "two": Variant(critics=2),
     "one": Variant(),
-    "zero": Variant(lam=0.0, feature_weight=1),
-    "half": Variant(lam=0.5, feature_weight=1),
-    "unit": Variant(lam=1.0, feature_weight=1),
-    "bandit": Variant(adaptive=1, feature_weight=1),
-    "average": Variant(adaptive=1, feature_weight=1, averaging=1.0),
+    "zero": Variant(lam=0.0, lambda_features=True),
+    "half": Variant(lam=0.5, lambda_features=True),
+    "unit": Variant(lam=1.0, lambda_features=True),
+    "bandit": Variant(adaptive=True, lambda_features=True),
+    "average": Variant(adaptive=True, lambda_features=True, averaging=True),
 }
 LEAVES = jax.tree_util.tree_leaves
 
@@ -33,7 +33,7 @@ LEAVES = jax.tree_util.tree_leaves
 @functools.cache
 def start():
     """The first state, which is the same for all kinds."""
-    return jax.jit(lambda: training.init(KEY, TASK, TINY))()
+    return jax.jit(lambda: algorithm.init(KEY, TASK, TINY))()
 
 
 def test_features_are_scaled_to_their_range():
@@ -156,15 +156,17 @@ def test_the_target_of_every_kind_by_hand(kind, change):
     state = state._replace(log_temperature=jnp.log(0.5))
     phi = jnp.array([[1.0, 0.0, 0.0, 1.0], [0.0, 1.0, 1.0, 0.0]])
     reward, noise = jnp.array([7.0, 8.0]), jnp.array([[0.2], [-0.4]])
-    data = Batch(jnp.zeros((2, 3)), jnp.zeros((2, 1)), reward, jnp.zeros((2, 3)), jnp.array([0.0, 1.0]))
-    goals = jax.jit(lambda state: training.goals(state, data, phi if config.feature_weight else None, noise, config))
+    data = Transitions(jnp.zeros((2, 3)), jnp.zeros((2, 1)), reward, jnp.zeros((2, 3)), jnp.array([0.0, 1.0]))
+    goals = jax.jit(
+        lambda state: algorithm.targets(state, data, phi if config.lambda_features else None, noise, config)
+    )
     found = goals(state)
     log_prob = -0.5 * 0.2**2 - 0.5 * np.log(2 * np.pi) - np.log(1 - np.tanh(0.2) ** 2)
     # Features 0 and 3 are 1 in the first step alone, so each of them gets half of its reward: w = (3.5, 4, 4, 3.5).
     lost = change * 3.5 * (1 + 4)
     value = (4 if kind == "two" else 5) - lost - 0.5 * log_prob
     np.testing.assert_allclose(found.q, [7 + 0.99 * value, 8], rtol=1e-5)
-    if config.feature_weight:
+    if config.lambda_features:
         kept = 0.99 * (1 - change)
         np.testing.assert_allclose(found.features[0], [1 + kept, 0.99 * 2, 0.99 * 3, 1 + kept * 4], rtol=1e-6)
         np.testing.assert_array_equal(found.features[1], phi[1])
@@ -177,8 +179,8 @@ def test_ranges_of_features(name):
     config = dataclasses.replace(TINY, ranges=name)
     state = start()
     inputs = jnp.array([[1.0, -4.0, 2.0, 0.0], [3.0, 6.0, 2.0, 1.0]])
-    state, low, high = training.ranges(state, inputs, config)
-    state, low, high = training.ranges(state, inputs / 2, config)
+    state, low, high = algorithm.ranges(state, inputs, config)
+    state, low, high = algorithm.ranges(state, inputs / 2, config)
     if name == "global":
         assert (float(low), float(high)) == (-2, 3)
     else:
@@ -190,15 +192,15 @@ def test_ranges_of_features(name):
 def batches():
     """A few batches of random transitions."""
     rng = np.random.default_rng(1)
-    rows = rng.normal(size=(3, TINY.batch, training.row_size(TASK)))
+    rows = rng.normal(size=(3, TINY.batch, algorithm.row_size(TASK)))
     rows[..., -1] = rng.uniform(size=rows.shape[:-1]) < 0.2
-    return training.unpack(jnp.asarray(rows), TASK)
+    return algorithm.unpack(jnp.asarray(rows), TASK)
 
 
 @pytest.fixture(scope="module")
 def together(batches):
     """All kinds after three updates, as one program."""
-    arrays = Variant(*(jnp.asarray(column, float) for column in zip(*KINDS.values(), strict=True)))
+    arrays = Variant(*(jnp.asarray(column) for column in zip(*KINDS.values(), strict=True)))
     begin = start()  # outside of the program, so that the cache of `start` holds no tracers
 
     def run(variant):
@@ -257,16 +259,16 @@ def test_an_update_goes_down_the_gradient(batches):
     config = KINDS["half"].applied(TINY)
     data = jax.tree_util.tree_map(lambda leaf: leaf[0], batches)
     state = start()
-    after = jax.jit(lambda data: training.update_critics(state, data, jnp.zeros_like(data.action), config)[0])(data)
+    after = jax.jit(lambda data: algorithm.update_critics(state, data, jnp.zeros_like(data.action), config)[0])(data)
     inputs = jnp.concatenate([data.observation, data.action], -1)
-    goal = training.goals(
+    goal = algorithm.targets(
         state, data, equations.scale(inputs, inputs.min(0), inputs.max(0)), jnp.zeros_like(data.action), config
     )
 
     def loss(bias):
         layer = state.critics.q
         shifted = dataclasses.replace(layer, bias=layer.bias.at[0, 0].set(bias))
-        q = training.q_values(state.critics._replace(q=shifted), inputs)
+        q = algorithm.q_values(state.critics._replace(q=shifted), inputs)
         return 0.5 * jnp.mean((goal.q - q[0]) ** 2)
 
     before = state.critics.q.bias[0, 0]
@@ -279,21 +281,21 @@ def test_target_networks_follow(together):
     config = KINDS["two"].applied(TINY)
     state = start()
     moved = state._replace(critics=jax.tree_util.tree_map(lambda leaf: leaf + 1, state.critics))
-    for old, new in zip(LEAVES(state.target.q), LEAVES(training._follow(moved, config).q), strict=True):
+    for old, new in zip(LEAVES(state.target.q), LEAVES(algorithm.follow(moved, config).q), strict=True):
         np.testing.assert_allclose(new, old + 0.005, rtol=1e-12)
 
 
 def test_the_bandit_hears_of_ends_only():
     config = KINDS["bandit"].applied(TINY)
-    state, row = start(), jnp.zeros(training.row_size(TASK))
-    going = training.remember(state, row, False, 3.0, KEY, config)
+    state, row = start(), jnp.zeros(algorithm.row_size(TASK))
+    going = algorithm.remember(state, row, False, 3.0, KEY, config)
     assert (int(going.bandit.episodes), int(going.replay.added)) == (0, 1)
-    ended = training.remember(going, row, True, 5.0, KEY, config)
+    ended = algorithm.remember(going, row, True, 5.0, KEY, config)
     assert (int(ended.bandit.episodes), float(ended.bandit.last)) == (1, 5)
-    drawn = [int(training.remember(going, row, True, 5.0, jax.random.key(i), config).arm) for i in range(12)]
+    drawn = [int(algorithm.remember(going, row, True, 5.0, jax.random.key(i), config).arm) for i in range(12)]
     assert set(drawn) == {0, 1, 2}
-    assert {float(training.lam_of(state._replace(arm=jnp.int32(i)), config)) for i in range(3)} == {0, 0.5, 1}
-    assert float(training.lam_of(state, KINDS["half"].applied(TINY))) == 0.5
+    assert {float(algorithm.lam_of(state._replace(arm=jnp.int32(i)), config)) for i in range(3)} == {0, 0.5, 1}
+    assert float(algorithm.lam_of(state, KINDS["half"].applied(TINY))) == 0.5
 
 
 @pytest.mark.fuzz
@@ -311,11 +313,11 @@ def test_flops_are_counted_by_the_compiler():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"memory": 3}, "memory = 3: at least 6 is needed"),
+        ({"replay": 3}, "replay = 3: at least 6 is needed"),
         ({"limits": (2.0, -20.0)}, "a lower limit and then a higher one"),
-        ({"adaptive": 0, "lam": 0.5, "feature_weight": 0}, "made of the λF"),
-        ({"adaptive": 1, "feature_weight": 0}, "made of the λF"),
-        ({"critics": 3}, "critics = 3: a number between 1 and 2 is needed"),
+        ({"adaptive": False, "lam": 0.5, "lambda_features": False}, "made of the λF"),
+        ({"lambda_features": False}, "made of the λF"),
+        ({"critics": 3}, "critics = 3: a whole number between 1 and 2 is needed"),
         ({"lambdas": (0.5, 0.5)}, "0.5 is given twice"),
         ({"discount": 1.0}, "discount = 1"),
     ],
@@ -332,5 +334,5 @@ def test_kinds_are_settings():
 
 
 def test_the_replay_is_sampled_from_what_is_there():
-    memory = replay.add(replay.empty(jnp.zeros(2), 8), jnp.arange(6.0).reshape(3, 2))
-    assert set(np.ravel(replay.sample(memory, jnp.linspace(0, 0.999, 50)))) == set(range(6))
+    kept = replay.add(replay.empty(jnp.zeros(2), 8), jnp.arange(6.0).reshape(3, 2))
+    assert set(np.ravel(replay.sample(kept, jnp.linspace(0, 0.999, 50)))) == set(range(6))

@@ -12,7 +12,7 @@ from adversary.hostile import nothing_new
 from wane.agents import Agent, Trained, load, q_learning
 from wane.agents.common.contract import find, names
 from wane.files import DamagedFile, read_json
-from wane.runs.evaluation import evaluate
+from wane.lab.runs.evaluation import evaluate
 from wane.testing import check_depletion
 from wane.worlds import World, make
 

@@ -19,19 +19,19 @@ DEPLETIONS = [
     wane.Geometric(0.5),
     wane.Geometric([0.0, 1.0]),
     wane.EligibilityTrace(0.5, 0.6),
-    wane.EligibilityTrace(0.3, 0.6, form="representation"),
+    wane.EligibilityTrace(0.3, 0.6, equation="representation"),
     wane.TotalTime(0.5, 0.9),
-    wane.TotalTime(0.5, 0.9, form="representation"),
+    wane.TotalTime(0.5, 0.9, equation="representation"),
 ]
 
 
-def exact(world, policy, depletion, form, sites=None):
+def exact(world, policy, depletion, rows, sites=None):
     """The exact tables: Φ, and for an eligibility trace the SR of discount γλ_r."""
     mdp, sites = world.mdp, world.sites if sites is None else sites
 
     def table(depletion, discount):
         phi = wane.representation(mdp.under(policy), depletion, discount=discount, sites=sites)
-        return jnp.asarray(phi.matrix if form == "state" else phi.action_matrix(mdp))
+        return jnp.asarray(phi.matrix if rows == "state" else phi.action_matrix(mdp))
 
     phi = table(depletion, world.discount)
     if not isinstance(depletion, wane.EligibilityTrace):
@@ -49,14 +49,14 @@ def test_targets_by_hand():
 
     fading, lost = jnp.array([1.5, 0.5]), (1 - 0.25) * 0.9 * 0.6 * 1.5
     for form, now in (("reward", 1.0), ("representation", 0.25)):
-        trace = wane.EligibilityTrace(0.25, 0.6, form=form)
+        trace = wane.EligibilityTrace(0.25, 0.6, equation=form)
         np.testing.assert_allclose(trace_target(phi_next, fading, visited, trace, 0.9), [now - lost + 0.9 * 2, 0.9 * 3])
     both = targets(State(phi_next, fading), visited, trace, 0.9, 1e3)
     np.testing.assert_allclose(both.phi, [0.25 - lost + 0.9 * 2, 0.9 * 3])
     np.testing.assert_allclose(both.fading, [1 + 0.9 * 0.6 * 1.5, 0.9 * 0.6 * 0.5])
 
     for form, q in (("reward", 2.0), ("representation", 0.5)):
-        total = wane.TotalTime(0.25, 0.5, form=form)
+        total = wane.TotalTime(0.25, 0.5, equation=form)
         found = total_time_target(phi_next, visited, total, 0.9, 1e3)
         np.testing.assert_allclose(found, [1 + 0.9 * 0.25 * 2, 0.9 * q * 3])
         np.testing.assert_allclose(total_time_target(phi_next, visited, total, 0.9, 1.0), [1, min(0.9 * q * 3, 1)])
@@ -79,21 +79,21 @@ def test_one_update_by_hand(live, chance):
     # b(right) = (1 − ε) · chance + ε / 4, and the weight chance / b is 1 without exploration.
     epsilon = 0.0 if chance == 1 else 2 / 3
     weight = chance / ((1 - epsilon) * chance + epsilon / 4)
-    config = Config(form="state", policy=policy, epsilon=epsilon)
+    config = Config(rows="state", policy=policy, epsilon=epsilon)
     after, _ = update(State(jnp.asarray(phi)), data, world, config, draws)
     phi[0] += 0.1 * live * weight * (target - 1)
     np.testing.assert_allclose(after.phi, phi)
 
 
 @pytest.mark.parametrize("depletion", DEPLETIONS, ids=repr)
-@pytest.mark.parametrize("form", ["state", "state-action"])
-def test_the_exact_answer_stays(depletion, form):
+@pytest.mark.parametrize("rows", ["state", "state-action"])
+def test_the_exact_answer_stays(depletion, rows):
     """Over all transitions of a slippery world, weighted by their chances, the update changes nothing."""
-    state = exact(SLIPPERY, SOFT, depletion, form)
-    config = Config(depletion=depletion, form=form, policy=SOFT, step_size=1.0, epsilon=0.0)
+    state = exact(SLIPPERY, SOFT, depletion, rows)
+    config = Config(depletion=depletion, rows=rows, policy=SOFT, step_size=1.0, epsilon=0.0)
     moves = np.stack([SLIPPERY.mdp.action(a).toarray() for a in range(4)], axis=1)
     after = moves[..., None] * SOFT
-    chances = SOFT[:, :, None, None] * after if form == "state" else after
+    chances = SOFT[:, :, None, None] * after if rows == "state" else after
     index = np.nonzero(chances)
     cumulative = np.cumsum(SOFT, 1)
     # A uniform number in the middle of an action's share of [0, 1) chooses that action.
@@ -112,28 +112,28 @@ def test_the_exact_answer_stays(depletion, form):
 
 
 @pytest.mark.parametrize(
-    ("depletion", "form"),
+    ("depletion", "rows"),
     [(DEPLETIONS[0], "state"), (DEPLETIONS[0], "state-action"), (DEPLETIONS[2], "state"), (DEPLETIONS[4], "state")],
     ids=repr,
 )
-def test_where_nothing_is_random_it_gets_there(depletion, form):
+def test_where_nothing_is_random_it_gets_there(depletion, rows):
     """On the paper's grid, all columns; a constant step size suffices. Off the policy, with ε = 0.5."""
-    config = Config(depletion=depletion, form=form, sites="all", epsilon=0.5, episodes=8000)
+    config = Config(depletion=depletion, rows=rows, sites="all", epsilon=0.5, episodes=8000)
     state, info = jax.jit(lambda: train(KEY, GRID, config))()
-    truth = exact(GRID, GRID.policies[0], depletion, form, np.arange(16))
+    truth = exact(GRID, GRID.policies[0], depletion, rows, np.arange(16))
     np.testing.assert_allclose(state.phi, truth.phi, atol=1e-3)
     assert info.change[-1] < 1e-3 < info.change[0]
     assert state.phi.shape[-1] == 16
 
 
-@pytest.mark.parametrize("form", ["state", "state-action"])
-def test_where_much_is_random_it_comes_close(form):
+@pytest.mark.parametrize("rows", ["state", "state-action"])
+def test_where_much_is_random_it_comes_close(rows):
     """Slips and a random policy, a λ for each site: after 160,000 steps at α = 0.02 eight agents are within 10 % of the
     largest entry, and as nothing pulls them off, their mean is within 3 %.
     """
-    config = Config(lam=[0.2, 0.8], form=form, policy=SOFT, step_size=0.02, episodes=8000)
+    config = Config(lam=[0.2, 0.8], rows=rows, policy=SOFT, step_size=0.02, episodes=8000)
     run = jax.jit(jax.vmap(lambda key: train(key, SLIPPERY, config)[0].phi))
-    truth = np.asarray(exact(SLIPPERY, SOFT, wane.Geometric([0.2, 0.8]), form).phi)
+    truth = np.asarray(exact(SLIPPERY, SOFT, wane.Geometric([0.2, 0.8]), rows).phi)
     error = np.asarray(run(jax.random.split(KEY, 8))) - truth
     assert abs(error).max() < 0.1 * truth.max()
     assert abs(error.mean(0)).max() < 0.03 * truth.max()
@@ -145,7 +145,7 @@ def test_an_infinite_sum_stops_at_the_cap():
     uniform = np.full((16, 4), 0.25)
     with pytest.raises(ValueError, match="its value is infinite"):
         exact(GRID, uniform, depletion, "state")
-    config = Config(depletion=depletion, policy=uniform, form="state", cap=50.0, episodes=600)
+    config = Config(depletion=depletion, policy=uniform, rows="state", cap=50.0, episodes=600)
     state, _ = jax.jit(lambda: train(KEY, GRID, config))()
     assert 40 < float(state.phi.max()) <= 50
 
@@ -197,8 +197,8 @@ def test_a_depletion_of_others_gets_a_target(monkeypatch):
 def test_refusals():
     with pytest.raises(TypeError, match="no TD target for Hyperbolic"):
         Config(depletion=wane.Hyperbolic(1.0))
-    with pytest.raises(ValueError, match='form = action: "state" or "state-action" is needed'):
-        Config(form="action")
+    with pytest.raises(ValueError, match='rows = action: "state" or "state-action" is needed'):
+        Config(rows="action")
     with pytest.raises(ValueError, match="none with number 3"):
         train(KEY, GRID, Config(policy=3))
     with pytest.raises(ValueError, match="for 1 sites"):

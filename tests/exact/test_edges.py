@@ -16,7 +16,7 @@ import wane
 from wane.exact import bounds, renewal_representation
 from wane.exact.bellman import bellman_target
 from wane.exact.solve import solve
-from wane.mdp import check_kernel
+from wane.kernels import check_kernel
 
 CHAINS = {
     "loop": np.ones((1, 1)),
@@ -86,7 +86,7 @@ def test_total_time(name, discount):
         for regrow in (0.3, 1 - 1e-14, 1.0):
             weights = [Fraction(discount) * Fraction(drop if i == site else regrow) for i in range(len(kernel))]
             truth = rational.weighted(kernel, weights, [i == site for i in range(len(kernel))])
-            scheme = wane.TotalTime(drop, regrow, form="representation")
+            scheme = wane.TotalTime(drop, regrow, equation="representation")
             compare(truth, lambda d=scheme: wane.representation(kernel, d, discount=discount, sites=[site]).matrix)
 
 

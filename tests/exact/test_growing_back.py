@@ -34,7 +34,7 @@ SCHEMES = [
     wane.TimeElapsed([0.3, 0.8]),
     wane.EligibilityTrace(0.4, 0.7),
     wane.TotalTime(0.5, 0.8),
-    wane.TotalTime(0.5, 0.8, form="representation"),
+    wane.TotalTime(0.5, 0.8, equation="representation"),
     Meadow(0.5, 0.3),
     Tank(0.6, 0.2),
 ]
@@ -88,7 +88,7 @@ def test_random_worlds_with_costs(seed):
     for depletion in (
         wane.EligibilityTrace(drop, 0.9 * regrow),
         wane.TotalTime(drop, 0.3 + 0.7 * regrow),
-        wane.TotalTime(drop, regrow, form="representation"),
+        wane.TotalTime(drop, regrow, equation="representation"),
         Tank(drop, regrow),
     ):
         settings = dict(discount=discount, sites=[0, 2], horizon=horizon)

@@ -124,8 +124,8 @@ def test_listed_visits_to_a_patch():
 GROWING = [
     wane.TimeElapsed(0.5, 0.3),
     wane.EligibilityTrace(0.4, 0.7),
-    wane.EligibilityTrace(0.4, 0.7, form="representation"),
-    wane.TotalTime(0.5, 0.8, form="representation"),
+    wane.EligibilityTrace(0.4, 0.7, equation="representation"),
+    wane.TotalTime(0.5, 0.8, equation="representation"),
     Tank(0.6, 0.2),
 ]
 

@@ -41,7 +41,7 @@ class Through(wane.Depletion):
         wane.Hyperbolic(1.0),
         wane.Listed([1.0, 0.3], tail=0.2),
         wane.EligibilityTrace(0.5, 0.6),
-        wane.TotalTime(0.5, 0.8, form="representation"),
+        wane.TotalTime(0.5, 0.8, equation="representation"),
     ],
     ids=repr,
 )
@@ -122,7 +122,7 @@ def test_tables_of_waits_are_made_in_parts(monkeypatch):
     settings = dict(discount=0.9, sites=[0, 3])
     for depletion in (Slow(), Through(wane.TimeElapsed(0.5)), Through(wane.Geometric(0.5))):
         whole = wane.representation(CHAINS["mixing"], depletion, **settings)
-        for module in (wane.exact.renewal, wane.exact.lines):
+        for module in (wane.exact.renewal, wane.exact.memories):
             monkeypatch.setattr(module, "AT_ONCE", 300)
         parts = wane.representation(CHAINS["mixing"], depletion, **settings)
         monkeypatch.undo()

@@ -13,13 +13,13 @@ KERNEL = CHAINS["absorbing"]
     "depletion",
     [
         wane.EligibilityTrace(0.5, 0.6),
-        wane.EligibilityTrace(0.5, 0.6, form="representation"),
+        wane.EligibilityTrace(0.5, 0.6, equation="representation"),
         wane.EligibilityTrace(0.2, 0.0),
         wane.EligibilityTrace(1.0, 1.0),
         wane.TotalTime(0.5, 0.9),
-        wane.TotalTime(0.5, 0.9, form="representation"),
-        wane.TotalTime(0.0, 0.5, form="representation"),
-        wane.TotalTime(0.7, 0.0, form="representation"),
+        wane.TotalTime(0.5, 0.9, equation="representation"),
+        wane.TotalTime(0.0, 0.5, equation="representation"),
+        wane.TotalTime(0.7, 0.0, equation="representation"),
     ],
     ids=repr,
 )

@@ -2,6 +2,7 @@ import subprocess
 import sys
 from dataclasses import FrozenInstanceError
 from pathlib import Path
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -14,7 +15,10 @@ from scipy.sparse.linalg import LinearOperator
 
 import wane
 from chains import CHAINS, discounts, kernels, monte_carlo
+from wane.exact import eigenfunctions
 from wane.exact.occupancy import Occupancy
+from wane.exact.solve import solve
+from wane.kernels import Rows
 
 KERNEL = CHAINS["mixing"]
 DEPLETIONS = [
@@ -27,9 +31,9 @@ DEPLETIONS = [
     wane.Listed([1.0, 0.2, 0.6], tail=0.1),
     wane.TimeElapsed(0.5, 0.4),
     wane.EligibilityTrace(0.4, 0.7),
-    wane.EligibilityTrace(0.4, 0.7, form="representation"),
+    wane.EligibilityTrace(0.4, 0.7, equation="representation"),
     wane.TotalTime(0.5, 0.95),
-    wane.TotalTime(0.5, 0.8, form="representation"),
+    wane.TotalTime(0.5, 0.8, equation="representation"),
 ]
 
 
@@ -362,5 +366,69 @@ def test_what_an_operator_cannot_do(arguments, message):
     given = dict(kernel=OPERATOR, depletion=wane.Geometric(0.5), discount=0.9) | arguments
     with pytest.raises((TypeError, ValueError), match=message):
         wane.representation(**given)
-    with pytest.raises(TypeError, match="only multiplies vectors"):
-        wane.patch_representation(OPERATOR, [[0]], wane.Geometric(0.5), discount=0.9)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        lambda kernel: wane.iterate(kernel, 0.5, discount=0.8, sites=[3, 0]).matrix,
+        lambda kernel: wane.lambda_features(kernel, np.linspace(0, 1, 60).reshape(30, 2), 0.5, discount=0.9).matrix,
+        lambda kernel: wane.patch_representation(kernel, [[0, 4], [7]], wane.Geometric(0.5), discount=0.9).matrix,
+    ],
+    ids=["iterate", "features", "patches"],
+)
+def test_what_needs_only_products(answer):
+    np.testing.assert_allclose(answer(OPERATOR), answer(WALK), rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("call", "what"),
+    [
+        (lambda: wane.patch_representation(OPERATOR, [[0]], wane.Geometric(0.5), discount=1.0), "discount 1"),
+        (lambda: wane.patch_representation(OPERATOR, [[0]], wane.Hyperbolic(1.0), discount=0.9), "under Hyperbolic"),
+        (lambda: wane.patch_representation(OPERATOR, [[0]], wane.TimeElapsed(0.5), discount=0.9), "under TimeElapsed"),
+        (lambda: wane.lambda_features(OPERATOR, jnp.eye(30), 0.5, discount=0.9), "a λF in JAX"),
+        (lambda: eigenfunctions(OPERATOR, 2), "this function"),
+    ],
+)
+def test_what_needs_a_matrix_says_so(call, what):
+    with pytest.raises(TypeError, match=f"{what} looks at single rows.*only multiplies vectors"):
+        call()
+
+
+class _Endless:
+    def rows(self, states):
+        return states[:, None] + 1, np.ones((len(states), 1))
+
+
+@pytest.mark.usefixtures("unchecked_types")
+def test_a_kernel_that_only_shows_rows_is_refused_where_vectors_are_multiplied():
+    kernel: Any = _Endless()
+    assert isinstance(kernel, Rows)
+    with pytest.raises(TypeError, match="_Endless, which shows the rows of some states"):
+        wane.successor_representation(kernel, discount=0.9)
+
+
+def _answers():
+    mdp, features = wane.MDP(np.stack([WALK, WALK], axis=1)), np.linspace(0, 1, 60).reshape(30, 2)
+    yield mdp
+    yield wane.optimum(mdp, np.ones(2), wane.Geometric(0.5), discount=0.9, sites=[0, 1], horizon=20)
+    yield wane.optimum(mdp, np.ones(1), wane.TotalTime(0.5, 0.9, "representation"), discount=0.9, sites=[0]).levels[0]
+    for depletion in (wane.Geometric(np.full(30, 0.5)), wane.Listed(np.linspace(1, 0, 100)), wane.TimeElapsed(0.5)):
+        yield depletion
+        yield wane.representation(WALK, depletion, discount=0.8)
+    yield wane.patch_representation(WALK, [[0, 1]], wane.Geometric(0.5), discount=0.9)
+    yield wane.lambda_features(WALK, features, 0.5, discount=0.9)
+    yield eigenfunctions(WALK, 3)
+    yield wane.iterate(WALK, 0.5, discount=0.9)
+    yield solve(WALK, None, discount=0.9)
+
+
+def test_every_answer_fits_a_screen():
+    for answer in _answers():
+        text = repr(answer)
+        assert type(answer).__name__ in text
+        assert len(text) <= 400, text
+        assert text.count("\n") < 5, text
+    assert repr(wane.iterate(WALK, 0.5, discount=0.9)).startswith("Iteration(matrix=float64[30, 30], errors=float64[")
+    assert repr(wane.Listed([1.0, 0.5])) == "Listed(values=(1.0, 0.5), tail=0.0)"

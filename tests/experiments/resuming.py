@@ -2,9 +2,9 @@
 
 import pandas as pd
 
-from wane.experiments import find
-from wane.experiments.contract import join
-from wane.runs import SavingLoop
+from wane.lab import find
+from wane.lab.contract import join
+from wane.lab.runs import SavingLoop
 
 
 def assert_nothing_is_learned_again(name, settings, tables, kept, checkpoints):

@@ -11,10 +11,10 @@ from experiments.test_settings_networks import RECURRENT, toy
 from wane.agents import a2c
 from wane.agents.a2c import Config
 from wane.agents.common.rollout import play
-from wane.experiments.contract import join
-from wane.experiments.networks.a2c import EXPERIMENT
-from wane.experiments.networks.a2c_learning import config_of, variants
-from wane.runs import SavingLoop
+from wane.lab.contract import join
+from wane.lab.runs import SavingLoop
+from wane_paper.networks.a2c import EXPERIMENT
+from wane_paper.networks.a2c_learning import config_of, variants
 
 TOY = toy("a2c", seeds=2, agent=Config(**RECURRENT))
 AGENT = TOY.agent
@@ -49,10 +49,10 @@ def test_agents_differ_in_numbers_only():
     agents = variants(TOY)
     assert list(agents) == NAMES
     arriving = config_of(TOY, agents["λ̂ = 0, on arrival"])
-    assert arriving == dataclasses.replace(config_of(TOY, agents["λ̂ = 0"]), arrival=1.0)
+    assert arriving == dataclasses.replace(config_of(TOY, agents["λ̂ = 0"]), arrival=True)
     told, plain = config_of(TOY, agents["λ̂ = 0.5, told"]), config_of(TOY, agents["plain A2C"])
-    assert told == dataclasses.replace(AGENT, lam=0.5, correction=1.0, feature_weight=0.1, memory=1.0, shown=1.0)
-    assert plain == dataclasses.replace(AGENT, lam=1.0, correction=0.0, feature_weight=0.0, memory=1.0, shown=0.0)
+    assert told == dataclasses.replace(AGENT, lam=0.5, feature_weight=0.1)
+    assert plain == dataclasses.replace(AGENT, lam=1.0, correction=False, feature_weight=0.0, shown=False)
 
 
 @pytest.mark.slow
@@ -172,7 +172,7 @@ def changed(agent=None, **changes):
     [
         ({"agent": {"lam": 0.2}}, "agent.lam = 0.2: the experiment sets this itself; change lambdas instead"),
         ({"agent": {"correction": 0.5}}, "agent.correction = 0.5: the experiment sets this itself"),
-        ({"agent": {"memory": 0.0}}, "agent.memory = 0: the experiment sets this itself"),
+        ({"agent": {"recurrent": False}}, "agent.recurrent = False: the experiment sets this itself"),
         ({"agent": {"arrival": 1.0}}, "agent.arrival = 1: the experiment sets this itself"),
         ({"agent": {"shown": 0.0}}, "agent.shown = 0: the experiment sets this itself"),
         ({"agent": {"discount": 0.5}}, "change discount instead"),

@@ -8,11 +8,11 @@ import pytest
 
 import wane
 from wane.exact import counterexamples
-from wane.experiments import find
-from wane.experiments.contract import Tables
-from wane.experiments.exact import dp_convergence, errata, lambda_vs_gamma, n_occupancy
-from wane.experiments.exact.representations import PAPERS, phi_by_lambda
+from wane.lab import find
+from wane.lab.contract import Tables
 from wane.worlds.catalog import four_rooms, grid_6x6
+from wane_paper.exact import dp_convergence, errata, lambda_vs_gamma, n_occupancy
+from wane_paper.exact.representations import PAPERS, phi_by_lambda
 
 
 class Expected(NamedTuple):

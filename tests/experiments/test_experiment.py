@@ -10,22 +10,10 @@ import pytest
 from matplotlib.figure import Figure
 
 from wane.depletion import Geometric
-from wane.experiments import (
-    FOLDERS,
-    LEARNED,
-    NAMES,
-    TABULAR,
-    Claim,
-    Experiment,
-    Finding,
-    exceeds,
-    find,
-    matches,
-    module_of,
-    stays_below,
-)
-from wane.experiments.common.statistics import Estimate
-from wane.experiments.contract import NotTested, Seeded, Settings, changed, flat, join, seed_keys, stack
+from wane.lab import Claim, Experiment, Finding, exceeds, find, matches, module_of, stays_below
+from wane.lab.contract import NotTested, Seeded, Settings, changed, flat, join, seed_keys, stack
+from wane.lab.statistics import Estimate
+from wane_paper.collection import FOLDERS, LEARNED, NAMES, TABULAR
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -45,7 +33,7 @@ def test_every_experiment_says_what_it_is(name):
 def test_the_registry_is_one_list():
     assert set(FOLDERS.values()) == {"exact", "tabular", "networks", "foraging"}
     assert (set(TABULAR) | set(LEARNED), set(TABULAR) & set(LEARNED)) == (set(NAMES), set())
-    assert module_of("q-lambda") == "wane.experiments.tabular.q_lambda"
+    assert module_of("q-lambda") == "wane_paper.tabular.q_lambda"
     assert module_of("mine.walk") == "mine.walk"
 
 

@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-from pathlib import Path
 
 import jax
 import numpy as np
@@ -10,16 +9,18 @@ import pandas as pd
 import pytest
 from scipy.sparse import csgraph
 
-import wane
 from experiments.resuming import assert_nothing_is_learned_again
 from wane.agents.forward_backward import Schedule
 from wane.agents.planner import follow, plan
 from wane.agents.trained import load
-from wane.experiments import find
-from wane.experiments.common import episodes
-from wane.experiments.common.tables import frame
-from wane.experiments.contract import Loop, seed_keys
-from wane.experiments.networks import (
+from wane.lab import find
+from wane.lab.contract import Loop, seed_keys
+from wane.lab.runs import SavingLoop
+from wane.lab.tables import frame
+from wane.worlds import make
+from wane_paper.collection import RESULTS
+from wane_paper.common import episodes
+from wane_paper.networks import (
     asymmetric_tables,
     fb_asymmetric,
     fb_lambda_learning,
@@ -28,9 +29,7 @@ from wane.experiments.networks import (
     mvt,
     training,
 )
-from wane.experiments.networks.fb_learn_lambda import LEARNS, START, estimates, with_start
-from wane.runs import SavingLoop
-from wane.worlds import make
+from wane_paper.networks.fb_learn_lambda import LEARNS, START, estimates, with_start
 
 AGENT = {"dimension": 6, "width": 8, "depth": 1, "batch": 16, "schedule": Schedule(2, 2, 1, 2)}
 FEWER = {
@@ -41,7 +40,7 @@ FEWER = {
     "fb-zero-shot": {"lambdas": (0.5, 1.0), "episodes": 100},
 }
 NAMES = list(FEWER)
-KEPT_RESULTS = Path(wane.__file__).parent / "results" / "paper"
+KEPT_RESULTS = RESULTS / "paper"
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 TABLES = {
     "fb-lambda-table": {"optima", "curves", "errors", "ends", "curve_optima", "episodes"},

@@ -10,11 +10,11 @@ from experiments.resuming import assert_nothing_is_learned_again
 from experiments.test_settings_networks import toy
 from wane.agents.laplacian import collect_data
 from wane.agents.trained import load
-from wane.experiments import find
-from wane.experiments.contract import Loop
-from wane.experiments.networks import composing_pixels, pixels
-from wane.experiments.networks.composing_pixels import COMPARING, FOLLOWING, SMOOTH, STATES
-from wane.runs import SavingLoop
+from wane.lab import find
+from wane.lab.contract import Loop
+from wane.lab.runs import SavingLoop
+from wane_paper.networks import composing_pixels, pixels
+from wane_paper.networks.composing_pixels import COMPARING, FOLLOWING, SMOOTH, STATES
 
 TABLES = {
     "grid-features": {"exact", "learning", "limits"},

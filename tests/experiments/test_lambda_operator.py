@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from wane.experiments.tabular import lambda_operator
-from wane.experiments.tabular.lambda_operator import ASYMMETRIC, EXPERIMENT, MAPS, Operating, make_world, tasks_of
+from wane_paper.tabular import lambda_operator
+from wane_paper.tabular.lambda_operator import ASYMMETRIC, EXPERIMENT, MAPS, Operating, make_world, tasks_of
 
 
 def made_tables(share, walk):

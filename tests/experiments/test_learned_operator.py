@@ -7,12 +7,12 @@ import pandas as pd
 import pytest
 
 from wane.agents import learned_operator
-from wane.experiments import KEPT
-from wane.experiments.common.tables import select
-from wane.experiments.contract import Loop
-from wane.experiments.networks.learned_operator import EXPERIMENT, FOR_ALL, FOR_ONE, Learning
-from wane.experiments.tabular import lambda_operator
-from wane.experiments.tabular.lambda_operator import ASYMMETRIC, IMPROVED, Operating
+from wane.lab.contract import Loop
+from wane.lab.tables import select
+from wane_paper.collection import RESULTS
+from wane_paper.networks.learned_operator import EXPERIMENT, FOR_ALL, FOR_ONE, Learning
+from wane_paper.tabular import lambda_operator
+from wane_paper.tabular.lambda_operator import ASYMMETRIC, IMPROVED, Operating
 
 PAPER = Learning()
 KINDS = ((FOR_ONE, PAPER.maps, PAPER.lambdas), (FOR_ALL, PAPER.other_maps, PAPER.other_lambdas))
@@ -81,7 +81,7 @@ def test_settings_that_make_no_sense_are_refused(changes, message):
 def test_the_exact_operator_with_the_same_temperature_earns_as_much():
     """Where rewards wear off slowly on the asymmetric map, no seed of the kept run loses anything by its errors."""
     same = Operating((ASYMMETRIC,), (0.5,), (IMPROVED,), temperature=PAPER.agent.temperature)
-    kept = pd.read_parquet(KEPT / "paper" / "learned-operator" / "returns.parquet")
+    kept = pd.read_parquet(RESULTS / "paper" / "learned-operator" / "returns.parquet")
     earned = select(kept, map=ASYMMETRIC, lam=0.5)["mean_return"].tolist()
     assert earned == [lambda_operator.fixed(same)["returns"]["mean_return"].item()] * PAPER.seeds
 

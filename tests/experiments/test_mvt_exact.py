@@ -8,12 +8,12 @@ from scipy.special import softmax
 import wane
 from wane.agents.planner import plan
 from wane.depletion import Geometric
-from wane.experiments.common.soft_policies import soft_q_values
-from wane.experiments.networks import mvt, mvt_tables
-from wane.experiments.networks.mvt_exact import choices, follow_plan, play_exact
 from wane.worlds.catalog import patches
 from wane.worlds.grid import Map
 from wane.worlds.world import World
+from wane_paper.common.soft_policies import soft_q_values
+from wane_paper.networks import mvt, mvt_tables
+from wane_paper.networks.mvt_exact import choices, follow_plan, play_exact
 
 
 @pytest.fixture(scope="module")

@@ -3,10 +3,9 @@ import pandas as pd
 import pytest
 from matplotlib.colors import to_hex
 
-from wane.experiments import plot_learning
-from wane.experiments.common import plots
-from wane.experiments.common.plots import power
-from wane.experiments.common.statistics import bootstrap, mean_and_error
+from wane.lab import plot_learning, plots
+from wane.lab.plots import power
+from wane.lab.statistics import bootstrap, mean_and_error
 
 
 def curves(seeds=12, episodes=5, agents=("a", "b")):

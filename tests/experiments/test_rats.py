@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from wane.experiments import find
-from wane.experiments.foraging.rats import BELIEFS, NAMES, Rats
+from wane.lab import find
+from wane_paper.foraging.rats import BELIEFS, NAMES, Rats
 
 TOY = Rats(models=("theorem-bias",), starts=1)
 """Settings that take a second, beside what JAX takes to compile."""

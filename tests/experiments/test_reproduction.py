@@ -8,12 +8,12 @@ import pandas as pd
 import pytest
 
 from report import chromium
-from wane import report
 from wane.agents import load
-from wane.experiments import NAMES, find
-from wane.experiments import TABULAR as WITHOUT_NETWORKS
-from wane.report.words import phrase
-from wane.runs import Run, run_all
+from wane.lab import find, report
+from wane.lab.report.words import phrase
+from wane.lab.runs import Run, run_all
+from wane_paper.collection import NAMES
+from wane_paper.collection import TABULAR as WITHOUT_NETWORKS
 
 TABULAR = [name for name in WITHOUT_NETWORKS if name != "rats"]
 """The fits to the rats take a minute, and have a test of their own."""

@@ -2,17 +2,14 @@
 
 import dataclasses
 import json
-from pathlib import Path
 
 import pandas as pd
 import pytest
 
-import wane
-from wane import report
-from wane.experiments import LEARNED, NAMES, find
 from wane.files import checksum
-
-KEPT = Path(wane.__file__).parent / "results"
+from wane.lab import find, report
+from wane.settings import with_present_names
+from wane_paper.collection import LEARNED, NAMES, RESULTS
 
 
 def words(claim: dict) -> dict:
@@ -26,9 +23,10 @@ def numbers(claim: dict) -> list:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_kept_claims_follow_from_the_kept_tables(name):
-    folder, experiment = KEPT / "paper" / name, find(name)
+    folder, experiment = RESULTS / "paper" / name, find(name)
     record = json.loads((folder / "run.json").read_text("utf-8"))
-    assert record["settings"] == json.loads(json.dumps(dataclasses.asdict(experiment.paper)))
+    settings = with_present_names(type(experiment.paper), record["settings"])
+    assert settings == json.loads(json.dumps(dataclasses.asdict(experiment.paper)))
     tables = {table: pd.read_parquet(folder / f"{table}.parquet") for table in record["tables"]}
     claims = json.loads((folder / "claims.json").read_text("utf-8"))
     again = experiment.findings(experiment.paper, tables)
@@ -40,7 +38,7 @@ def test_kept_claims_follow_from_the_kept_tables(name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_kept_records_name_all_files_and_the_present_texts(name):
-    folder, experiment = KEPT / "paper" / name, find(name)
+    folder, experiment = RESULTS / "paper" / name, find(name)
     record = json.loads((folder / "run.json").read_text("utf-8"))
     files = {path.name for path in folder.iterdir()} - {"run.json"}
     assert record["files"] == {file: checksum(folder / file) for file in files}
@@ -49,13 +47,13 @@ def test_kept_records_name_all_files_and_the_present_texts(name):
 
 
 def test_the_report_shows_them():
-    runs = report.collect(KEPT)
+    runs = report.collect(RESULTS)
     assert [run.experiment for run in runs] == list(NAMES)
     assert not any(run.problems for run in runs)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_statement_of_the_paper_that_fails_has_an_account(name):
-    for claim in json.loads((KEPT / "paper" / name / "claims.json").read_text("utf-8")):
+    for claim in json.loads((RESULTS / "paper" / name / "claims.json").read_text("utf-8")):
         if (claim["kind"], claim["verdict"]) == ("paper", "fails"):
             assert len(claim.get("account", "").split()) > 40, claim["name"]

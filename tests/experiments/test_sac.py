@@ -10,18 +10,18 @@ import pytest
 import wane
 from wane.agents import load, sac
 from wane.agents.sac import Config
-from wane.experiments.networks import sac_depleting
-from wane.experiments.networks.sac import EXPERIMENT
-from wane.experiments.networks.sac_claims import PAPER as STATED
-from wane.experiments.networks.sac_claims import flops_to_reach
-from wane.experiments.networks.sac_depleting import EXPERIMENT as DEPLETING
-from wane.experiments.networks.sac_flops import EXPERIMENT as FLOPS
-from wane.experiments.networks.sac_flops import Flops
-from wane.experiments.networks.sac_learning import SIX, VARIANTS, Control, Course
-from wane.runs import SavingLoop, evaluation
-from wane.worlds.control import Task
+from wane.lab.runs import SavingLoop, evaluation
+from wane.worlds.control import ControlTask
+from wane_paper.networks import sac_depleting
+from wane_paper.networks.sac import EXPERIMENT
+from wane_paper.networks.sac_claims import PAPER as STATED
+from wane_paper.networks.sac_claims import flops_to_reach
+from wane_paper.networks.sac_depleting import EXPERIMENT as DEPLETING
+from wane_paper.networks.sac_flops import EXPERIMENT as FLOPS
+from wane_paper.networks.sac_flops import Flops
+from wane_paper.networks.sac_learning import SIX, VARIANTS, Control, Training
 
-AGENT = Config(hidden=(4,), batch=4, memory=40, random_steps=6, collection_steps=8, steps=12, epochs=3)
+AGENT = Config(hidden=(4,), batch=4, replay=40, random_steps=6, collection_steps=8, steps=12, epochs=3)
 SEVEN = tuple(VARIANTS)
 TOY = Control(seeds=2, tasks=("Pendulum-v1",), agents=SEVEN, agent=AGENT)
 
@@ -34,7 +34,7 @@ def toy(tmp_path_factory, quick_compilation):
     folder = tmp_path_factory.mktemp("checkpoint")
     loop = SavingLoop(folder, "print", seconds=0, host_seconds=0)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Control, "places", lambda self: {"Pendulum-v1": Task("Pendulum-v1", horizon=5)})
+        patch.setattr(Control, "places", lambda self: {"Pendulum-v1": ControlTask("Pendulum-v1", horizon=5)})
         tables = EXPERIMENT.seeded_tables(TOY, range(2), loop)
     flops = pd.DataFrame([{"task": "Pendulum-v1", "agent": name, "flops": 1e6} for name in SEVEN])
     return tables | {"flops": flops}, loop.kept, folder
@@ -72,7 +72,7 @@ def test_tables_claims_and_pictures(toy, tmp_path):
 def test_a_kept_agent_is_loaded_evaluated_and_filmed(toy, tmp_path):
     tables, kept, _ = toy
     again = load(kept["pendulum-v1-0.5-SAC"].save(tmp_path / "agent"))
-    assert (again.world, again.config.lam) == (Task("Pendulum-v1", horizon=5), 0.5)
+    assert (again.world, again.config.lam) == (ControlTask("Pendulum-v1", horizon=5), 0.5)
     with jax.enable_x64(False):
         again = load(tmp_path / "agent")
         found = evaluation.evaluate(again, None, 3, seed=0)
@@ -85,14 +85,14 @@ def test_a_kept_agent_is_loaded_evaluated_and_filmed(toy, tmp_path):
     assert evaluation.best_return(again.world) is None
     evaluation.write_film(again.world, found, tmp_path / "film.gif")
     assert (tmp_path / "film.gif").read_bytes().startswith(b"GIF8")
-    assert evaluation.place_called("wane/PointMass-v0", again) == Task("wane/PointMass-v0")
+    assert evaluation.place_called("wane/PointMass-v0", again) == ControlTask("wane/PointMass-v0")
 
 
 @pytest.mark.slow
 def test_a_killed_run_continues_exactly(toy, tmp_path, quick_compilation):
-    """It is cut in its third epoch and goes on from the second one, with memory, simulators and pending transitions."""
+    """It is cut in its third epoch and goes on from the second one, with replay, simulators and pending transitions."""
     tables, _, _ = toy
-    epoch = Course.step
+    epoch = Training.step
 
     def cut(self, states, number):
         if number == 2:
@@ -100,12 +100,12 @@ def test_a_killed_run_continues_exactly(toy, tmp_path, quick_compilation):
         return epoch(self, states, number)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Control, "places", lambda self: {"Pendulum-v1": Task("Pendulum-v1", horizon=5)})
-        patch.setattr(Course, "step", cut)
+        patch.setattr(Control, "places", lambda self: {"Pendulum-v1": ControlTask("Pendulum-v1", horizon=5)})
+        patch.setattr(Training, "step", cut)
         with pytest.raises(RuntimeError, match="killed"):
             EXPERIMENT.seeded_tables(TOY, range(2), SavingLoop(tmp_path, "print", seconds=0, host_seconds=0))
         ran = []
-        patch.setattr(Course, "step", lambda self, states, number: ran.append(number) or epoch(self, states, number))
+        patch.setattr(Training, "step", lambda self, states, number: ran.append(number) or epoch(self, states, number))
         loop = SavingLoop(tmp_path, "print", seconds=0, host_seconds=0)
         again = EXPERIMENT.seeded_tables(TOY, range(2), loop)
     assert ran == [2]
@@ -113,13 +113,13 @@ def test_a_killed_run_continues_exactly(toy, tmp_path, quick_compilation):
         pd.testing.assert_frame_equal(table, tables[name])
 
 
-def test_the_memory_is_dropped_when_it_is_not_needed(toy):
+def test_the_replay_is_dropped_when_it_is_not_needed(toy):
     """What the host saved after the last epoch is small."""
     from wane.files import load_arrays
 
     _, _, folder = toy
     saved, _ = load_arrays(folder / "training.host-3.safetensors")
-    assert not [name for name in saved if "memory" in name]
+    assert not [name for name in saved if "replay" in name]
 
 
 def made_up(task="HalfCheetah-v5", agents=SEVEN, steps=1_000_000, **means):
@@ -225,7 +225,7 @@ def test_claims_say_what_the_settings_leave_out():
     [
         ({"agent": {"lam": 0.2}}, "agent.lam = 0.2: the experiment sets this itself; change agents instead"),
         ({"agent": {"critics": 2}}, "agent.critics = 2: the experiment sets this itself; change agents instead"),
-        ({"agent": {"bandit": sac.Config().bandit.__class__(averaging=1.0)}}, "agent.bandit.averaging = 1"),
+        ({"agent": {"bandit": sac.Config().bandit.__class__(averaging=True)}}, "agent.bandit.averaging = True"),
         ({"agents": ("SAC-2", "SAC-2")}, "SAC-2 is given twice"),
         ({"tasks": ("Chetah-v5",)}, "an id of Gymnasium or wane/PointMass-v0 is needed, not 'Chetah-v5'"),
     ],

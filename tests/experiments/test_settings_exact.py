@@ -7,15 +7,15 @@ from typing import get_args, get_type_hints
 import numpy as np
 import pytest
 
-from wane.experiments import find
-from wane.experiments.contract import Settings, flat
-from wane.experiments.exact.diminishing import DiminishingSettings
-from wane.experiments.exact.dp_convergence import DPConvergence
-from wane.experiments.exact.errata import Errata
-from wane.experiments.exact.lambda_vs_gamma import LambdaVsGamma
-from wane.experiments.exact.n_occupancy import NOccupancy
-from wane.experiments.exact.replenishing import Replenishing
-from wane.experiments.exact.representations import Representations
+from wane.lab import find
+from wane.lab.contract import Settings, flat
+from wane_paper.exact.diminishing import DiminishingSettings
+from wane_paper.exact.dp_convergence import DPConvergence
+from wane_paper.exact.errata import Errata
+from wane_paper.exact.lambda_vs_gamma import LambdaVsGamma
+from wane_paper.exact.n_occupancy import NOccupancy
+from wane_paper.exact.replenishing import Replenishing
+from wane_paper.exact.representations import Representations
 
 TOY: dict[str, Settings] = {
     "diminishing": DiminishingSettings(visits=3),

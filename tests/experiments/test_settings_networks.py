@@ -13,14 +13,14 @@ import pandas as pd
 import pytest
 
 from wane.agents.forward_backward import Schedule
-from wane.experiments import LEARNED as NETWORKS
-from wane.experiments import find
-from wane.experiments.contract import Loop, flat
+from wane.lab import find
+from wane.lab.contract import Loop, flat
+from wane_paper.collection import LEARNED as NETWORKS
 
 LEARNED = [name for name in NETWORKS if name != "sac-flops"]
 """sac-flops counts what an update costs and learns nothing; its tests are those of sac."""
 AGENT: dict[str, Any] = dict(
-    dimension=3, width=4, depth=1, batch=2, horizon=3, memory=50, probes=1, schedule=Schedule(1, 1, 1, 1)
+    dimension=3, width=4, depth=1, batch=2, horizon=3, replay=50, probes=1, schedule=Schedule(1, 1, 1, 1)
 )
 FEATURES: dict[str, Any] = {
     "hidden": (2,),
@@ -35,13 +35,13 @@ FEATURES: dict[str, Any] = {
     "base.horizon": 2,
 }
 PICTURES = FEATURES | {
-    "base.sight.observation": "first-person:8:unfading",
-    "base.sight.frames": 1,
+    "base.vision.observation": "first-person:8:unfading",
+    "base.vision.frames": 1,
     "base.strides": (4,),
 }
 RECURRENT: dict[str, Any] = dict(hidden=4, length=8, epochs=2, updates=7, environments=2, evaluation_episodes=1)
 CONTROL: dict[str, Any] = dict(
-    hidden=(4,), batch=4, memory=40, random_steps=6, collection_steps=8, steps=12, epochs=3, evaluation_episodes=1
+    hidden=(4,), batch=4, replay=40, random_steps=6, collection_steps=8, steps=12, epochs=3, evaluation_episodes=1
 )
 AGENTS = {
     "a2c": RECURRENT,

@@ -11,15 +11,15 @@ from matplotlib.figure import Figure
 
 from wane.agents import gpi, q_lambda, td
 from wane.depletion import Geometric
-from wane.experiments import find
-from wane.experiments.common.composing import Composing
-from wane.experiments.common.learning import Learning, last_medians, median_episodes, plain_config, results
-from wane.experiments.contract import Loop, flat, join
-from wane.experiments.tabular.lambda_operator import Operating
-from wane.experiments.tabular.policy_evaluation import PolicyEvaluation
-from wane.experiments.tabular.replenishing_q import ReplenishingQ
-from wane.experiments.tabular.toy import Toy
+from wane.lab import find
+from wane.lab.contract import Loop, flat, join
 from wane.worlds.catalog import four_rooms, toy
+from wane_paper.common.composing import Composing
+from wane_paper.common.learning import Learning, last_medians, median_episodes, plain_config, results
+from wane_paper.tabular.lambda_operator import Operating
+from wane_paper.tabular.policy_evaluation import PolicyEvaluation
+from wane_paper.tabular.replenishing_q import ReplenishingQ
+from wane_paper.tabular.toy import Toy
 
 SMALL = q_lambda.Config(episodes=10, evaluate_every=1)
 LAMBDAS = (0.0, 0.25, 1.0)
@@ -33,7 +33,7 @@ TOY = {
     "replenishing-q": ReplenishingQ(2, LAMBDAS, 0.25, agent=SMALL),
     "lambda-operator": Operating(("patches-4", "two-rooms"), LAMBDAS, (0, 1), tasks=2, horizon=4),
 }
-REFUSED = {"agent.lam", "agent.discount", "agent.depletion", "agent.policy", "agent.form", "agent.sites"}
+REFUSED = {"agent.lam", "agent.discount", "agent.depletion", "agent.policy", "agent.rows", "agent.sites"}
 """Nested settings that the experiments choose themselves, where an experiment nests them at all."""
 ALSO_REFUSED = {("gpi-tabular", "agent.refresh"), ("gpi-noisy", "agent.refresh")}
 SPECIAL = {
@@ -65,7 +65,7 @@ def changed_value(experiment, name, value):
         "agent.depletion": Geometric(0.5),
         "agent.discount": 0.5,
         "agent.timing": "arrival",
-        "agent.form": "state",
+        "agent.rows": "state",
     }
     if name in chosen:
         return chosen[name]

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from wane.experiments.common.statistics import (
+from wane.lab.statistics import (
     bootstrap,
     interquartile_mean,
     mean_and_error,

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from wane.depletion import Geometric
-from wane.experiments.networks import task_optima
 from wane.worlds import make
+from wane_paper.networks import task_optima
 
 
 @pytest.mark.parametrize("lams", [0.0, 0.5, "mixed"])

@@ -2,6 +2,6 @@
 
 from jaxtyping import install_import_hook
 
-install_import_hook(["wane.report"], "beartype.beartype")
+install_import_hook(["wane.lab.report"], "beartype.beartype")
 
 import wane  # noqa: E402, F401

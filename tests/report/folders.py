@@ -9,8 +9,8 @@ from typing import Any
 from matplotlib.figure import Figure
 from PIL import Image
 
-from wane.experiments import Claim, Experiment, Finding, Settings
 from wane.files import checksum
+from wane.lab import Claim, Experiment, Finding, Settings
 
 VERSIONS = {"wane": "0.1.0", "python": "3.11.9", "jax": "0.10.2", "numpy": "2.4.6"}
 

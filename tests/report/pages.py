@@ -6,7 +6,7 @@ from pathlib import Path
 from rich.console import Console
 
 from report.folders import experiment
-from wane import report
+from wane.lab import report
 
 EVIL = "<script>alert('\"&')</script><img src=x onerror=alert(1)>"
 

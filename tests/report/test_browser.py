@@ -2,16 +2,14 @@
 
 import re
 from itertools import pairwise
-from pathlib import Path
 
 import pytest
 
-import wane
 from contrast import CONTRASTS
 from report import chromium
 from report.folders import claim, experiment, rewrite, run_folder, untested
-from wane import report
-from wane.experiments import NAMES
+from wane.lab import report
+from wane_paper.collection import NAMES, RESULTS
 
 WIDTHS = {"desktop": {"width": 1280, "height": 900}, "phone": {"width": 360, "height": 780}}
 LONG = "averyveryveryverylongwordthatnobodycanbreak" * 4
@@ -140,7 +138,7 @@ def test_the_keyboard_unfolds_an_experiment(page):
 @pytest.fixture(scope="module")
 def kept_page(tmp_path_factory):
     """The report of the results that come with the package."""
-    return report.write(tmp_path_factory.mktemp("kept") / "report.html", Path(wane.__file__).parent / "results")
+    return report.write(tmp_path_factory.mktemp("kept") / "report.html", RESULTS)
 
 
 @pytest.mark.parametrize(("width", "most"), [(1280, 9_000), (390, 18_000)])

@@ -11,13 +11,13 @@ from pyarrow import parquet as pq
 from rich.console import Console
 
 from report.folders import claim, rewrite, run_folder, untested
-from wane import report
-from wane.experiments import KEPT
-from wane.experiments.common.tables import read_table
 from wane.files import DamagedFile
-from wane.report.compare import compare, compare_tables, key_columns
-from wane.report.differences import differences
-from wane.report.lookup import one_run, runs_called, standard_run
+from wane.lab import report
+from wane.lab.report.compare import compare, compare_tables, key_columns
+from wane.lab.report.differences import differences
+from wane.lab.report.lookup import one_run, runs_called, standard_run
+from wane.lab.tables import read_table
+from wane_paper.collection import RESULTS
 
 
 def curves(shift: float, seeds: int = 3, agents: tuple[str, ...] = ("a", "b")) -> pd.DataFrame:
@@ -192,5 +192,5 @@ def test_tables_that_cannot_be_compared_are_told(tmp_path, table, told):
 
 
 def test_kept_tables_are_read_as_pandas_reads_them():
-    for path in sorted(KEPT.glob("paper/*/*.parquet"))[::7]:
+    for path in sorted(RESULTS.glob("paper/*/*.parquet"))[::7]:
         pd.testing.assert_frame_equal(read_table(path), pd.read_parquet(path))

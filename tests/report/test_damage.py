@@ -9,11 +9,11 @@ from PIL import Image
 from report.folders import claim, edit_record, experiment, rewrite, run_folder
 from report.pages import page_of
 from runs.sample import GIF
-from wane import report
-from wane.experiments import KEPT
 from wane.files import checksum
-from wane.report import pictures
+from wane.lab import report
+from wane.lab.report import pictures
 from wane.texts import plain
+from wane_paper.collection import RESULTS
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def test_all_pictures_of_a_run_are_not_too_large_together(tmp_path):
 
 
 def test_films_of_this_package_are_counted_as_pillow_counts_them():
-    for path in sorted(KEPT.glob("paper/*/*.gif"))[:5]:
+    for path in sorted(RESULTS.glob("paper/*/*.gif"))[:5]:
         with Image.open(path) as image:
             assert pictures._frames(path.read_bytes()) == image.n_frames > 1
     assert [pictures._frames(gif(n)) for n in (0, 1, 7, 10_000)] == [0, 1, 7, pictures.MOST_FRAMES + 1]

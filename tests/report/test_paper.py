@@ -3,10 +3,11 @@
 import pytest
 
 from report.folders import claim, experiment, run_folder
-from wane import report
-from wane.experiments import NAMES, find
-from wane.report.paper import ERRATA, MISSING, PLACES, missing
-from wane.report.verdicts import entries
+from wane.lab import find, report
+from wane.lab.report.places import missing
+from wane.lab.report.verdicts import entries
+from wane_paper.collection import NAMES
+from wane_paper.places import ERRATA, MISSING, PLACES
 
 
 @pytest.fixture(scope="module")
@@ -66,6 +67,6 @@ def test_what_was_run_is_not_missing(tmp_path):
 def test_a_claim_that_is_not_judged_yet_is_missing_until_a_run_has_it(tmp_path):
     part = next(part for part in MISSING if part.claim == "where-to-go")
     run_folder(tmp_path, "mvt", claims=[claim("first")])
-    assert not part.is_filled(entries(report.collect(tmp_path), []))
+    assert part in missing(entries(report.collect(tmp_path), []))
     run_folder(tmp_path, "mvt", "paper", claims=[claim("where-to-go")])
-    assert part.is_filled(entries(report.collect(tmp_path), []))
+    assert part not in missing(entries(report.collect(tmp_path), []))

@@ -9,9 +9,9 @@ import pytest
 
 from report.folders import claim, experiment, rewrite, run_folder, texts
 from report.pages import EVIL, Page, page_of
-from wane import report
-from wane.experiments import NAMES, find
-from wane.report import pictures
+from wane.lab import find, report
+from wane.lab.report import pictures
+from wane_paper.collection import NAMES
 
 
 def test_a_whole_run_is_told_in_full(tmp_path):
@@ -174,9 +174,9 @@ def test_importing_the_report_does_not_import_plotting_or_tables():
     code = f"""
 import sys, types
 sys.modules["wane"] = types.ModuleType("wane")
-sys.modules["wane"].__path__ = [{str(Path(report.__file__).parents[1])!r}]
-import wane.report
-print([name for name in ("matplotlib", "pandas", "wane.experiments") if name in sys.modules])
+sys.modules["wane"].__path__ = [{str(Path(report.__file__).parents[2])!r}]
+import wane.lab.report
+print([name for name in ("matplotlib", "pandas", "wane_paper") if name in sys.modules])
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

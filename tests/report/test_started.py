@@ -8,9 +8,9 @@ import pytest
 
 from report.folders import run_folder
 from runs import sample
-from wane import report
 from wane.files import save_arrays
-from wane.report.started import read_started
+from wane.lab import report
+from wane.lab.report.started import read_started
 
 
 def started(root, parts, note=None, name="toy", **about):

@@ -4,8 +4,8 @@ import pytest
 
 from report.folders import claim, experiment, run_folder
 from report.pages import printed
-from wane import report
-from wane.experiments import NAMES, find
+from wane.lab import find, report
+from wane_paper.collection import NAMES
 
 
 def test_the_summary_tells_failures_first_and_counts_what_holds(tmp_path):

@@ -2,8 +2,8 @@
 
 from report.folders import claim, rewrite, run_folder, untested
 from report.pages import EVIL, page_of, printed
-from wane import report
-from wane.report.verdicts import entries
+from wane.lab import report
+from wane.lab.report.verdicts import entries
 
 
 def test_untested_claims_are_counted_apart_with_their_reason(tmp_path):

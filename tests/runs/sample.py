@@ -12,8 +12,8 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from wane.experiments.contract import Claim, Experiment, Finding, Loop, Seeded, Tables, seed_keys
 from wane.files import name_leaves, save_arrays, write_json
+from wane.lab.contract import Claim, Experiment, Finding, Loop, Seeded, Tables, seed_keys
 
 
 @dataclass(frozen=True)

@@ -4,9 +4,10 @@ import sys
 
 import pytest
 
-from wane.experiments import NAMES, module_of
-from wane.runs import fingerprint
-from wane.runs.fingerprint import code_fingerprint, import_closure
+from wane.lab import module_of
+from wane.lab.runs import fingerprint
+from wane.lab.runs.fingerprint import code_fingerprint, import_closure
+from wane_paper.collection import NAMES
 
 FILES = {
     "__init__.py": "",
@@ -111,7 +112,7 @@ def test_what_can_change_the_result_counts(package, name, old, new):
         ("import wane\nwane.MDP(1)", "wane.mdp"),
         ("import wane as w\nw.exact.planning.optimum(1)", "wane.exact.planning"),
         ("from wane import exact\nexact.bellman.f()", "wane.exact.bellman"),
-        ("from wane.experiments import Claim", "wane.experiments.contract"),
+        ("from wane.lab import Claim", "wane.lab.contract"),
         ("import wane.files", "wane.files"),
         ("def f():\n    from wane.files import write", "wane.files"),
     ],
@@ -122,7 +123,7 @@ def test_names_of_lazy_packages_count_as_the_modules_they_come_from(package, tex
     assert expected in import_closure("mine.experiment")
 
 
-@pytest.mark.parametrize("text", ["import wane", "from wane import exact", "from wane.experiments import Claim"])
+@pytest.mark.parametrize("text", ["import wane", "from wane import exact", "from wane.lab import Claim"])
 def test_a_lazy_package_does_not_count_as_a_whole(package, text):
     package("tables.py", "def", f"{text}\n\ndef")
     found = import_closure("mine.experiment")
@@ -133,7 +134,7 @@ def test_a_lazy_package_does_not_count_as_a_whole(package, text):
 def test_no_result_depends_on_the_report_or_the_command_line(name):
     found = import_closure(module_of(name))
     assert module_of(name) in found
-    assert "wane.experiments.contract" in found
+    assert "wane.lab.contract" in found
     assert not [each for each in found if each.startswith(fingerprint.OUTSIDE)]
 
 

@@ -6,8 +6,8 @@ import os
 import pytest
 
 from wane.files import write_json
-from wane.runs import Folder, RunError
-from wane.runs.parts import checksums
+from wane.lab.runs import Folder, RunError
+from wane.lab.runs.parts import checksums
 
 
 def results(number: int, *files: str):

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 from runs.sample import Kept
-from wane.experiments.contract import Loop
 from wane.files import load_arrays
-from wane.runs import CheckpointError, SavingLoop, interrupts
-from wane.runs.checkpoint import Checkpoint
+from wane.lab.contract import Loop
+from wane.lab.runs import CheckpointError, SavingLoop, interrupts
+from wane.lab.runs.checkpoint import Checkpoint
 
 CHUNKS = 6
 
@@ -337,7 +337,7 @@ def test_a_second_ctrl_c_interrupts_at_once(tmp_path):
 
 def test_a_kill_between_the_two_files_is_harmless(tmp_path, monkeypatch):
     """The host's file of chunk 3 is there, and the checkpoint is still that of chunk 2."""
-    from wane.runs import checkpoint as module
+    from wane.lab.runs import checkpoint as module
 
     write = module.save_arrays
 

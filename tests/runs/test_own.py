@@ -11,10 +11,11 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from wane.experiments import Experiment, find, own
+from wane import user_files
+from wane.lab import Experiment, find
+from wane.lab.runs import Launcher, Run
+from wane.lab.runs.fingerprint import code_fingerprint, import_closure
 from wane.names import UnknownName
-from wane.runs import Launcher, Run
-from wane.runs.fingerprint import code_fingerprint, import_closure
 
 PAGE = Path(__file__).parents[2] / "docs" / "experiments.md"
 HELPED = """
@@ -38,7 +39,7 @@ def walk(tmp_path, monkeypatch) -> Path:
     path.write_text(example())
     monkeypatch.chdir(tmp_path)
     yield path
-    own._paths.clear()
+    user_files._paths.clear()
     sys.modules.pop("wane_own_walk", None)
 
 
@@ -86,7 +87,7 @@ def test_another_file_of_the_same_name_does_not_replace_results(walk, command):
     assert status == 1
     assert f"holds results of {walk}, another file with an experiment of this name: choose another --out" in errors
     assert Path("out/quick/walk+seeds=2+steps=10/run.json").read_bytes() == before
-    assert own.path_of("walk.py") == other
+    assert user_files.path_of("walk.py") == other
     walk.unlink()
     assert command("run", "other/walk.py", *few)[0] == 0
 
@@ -125,9 +126,9 @@ def test_a_file_may_import_what_lies_beside_it_and_results_depend_on_that(walk):
     Path("unused.py").write_text("x = 1\n")
     assert find("./helped.py").title == "Helped"
     found = import_closure("wane_own_helped")
-    assert {"helper", "wane_own_helped", "wane.experiments.contract"} <= set(found)
+    assert {"helper", "wane_own_helped", "wane.lab.contract"} <= set(found)
     assert "unused" not in found
-    program = "from wane.runs.fingerprint import code_fingerprint as f; from wane.experiments import module_of as m\n"
+    program = "from wane.lab.runs.fingerprint import code_fingerprint as f; from wane.lab import module_of as m\n"
     program += "print(f(m('./helped.py')))"
 
     def measure() -> str:
@@ -142,7 +143,7 @@ def test_a_file_may_import_what_lies_beside_it_and_results_depend_on_that(walk):
 
 def test_a_task_can_be_unpickled_where_the_file_was_not_loaded(walk, tmp_path):
     """This is what other processes and Ray's workers do, from another folder."""
-    own.add_file("walk.py")
+    user_files.add_file("walk.py")
     run = Run("walk.py", find("walk.py").quick, "quick", tmp_path / "out")
     (task,) = run.tasks(Launcher(), 10.0)
     (tmp_path / "task").write_bytes(pickle.dumps(task))

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from runs.sample import EXPERIMENT, Sample
-from wane.runs import Launcher, Run, run_all
+from wane.lab.runs import Launcher, Run, run_all
 
 
 @pytest.fixture

@@ -16,13 +16,12 @@ from matplotlib.figure import Figure
 from rich.console import Console
 
 from runs.sample import EXPERIMENT, GIF, Kept, Sample, Walker
-from wane import report
-from wane.experiments import plot_learning
-from wane.experiments.contract import Claim, Experiment, Finding, changed, flat
 from wane.extras import MissingExtra
 from wane.files import load_arrays
-from wane.runs import CheckpointError, Launcher, Run, run_all
-from wane.runs.run import LONGEST, folder_name
+from wane.lab import plot_learning, report
+from wane.lab.contract import Claim, Experiment, Finding, changed, flat
+from wane.lab.runs import CheckpointError, Launcher, Run, run_all
+from wane.lab.runs.run import LONGEST, folder_name
 
 NAME = "runs.sample"
 TABLES = ("expected", "walks", "later")
@@ -204,7 +203,7 @@ def test_a_damaged_part_is_computed_again(tmp_path, log, capsys, file, part, con
 def test_other_code_means_another_run(tmp_path, monkeypatch):
     run_all([one(tmp_path)])
     assert one(tmp_path).is_done()
-    monkeypatch.setattr("wane.runs.run.code_fingerprint", lambda module: "other sources")
+    monkeypatch.setattr("wane.lab.runs.run.code_fingerprint", lambda module: "other sources")
     assert not one(tmp_path).is_done()
     with pytest.raises(CheckpointError, match="other settings or another version"):
         run_all([one(tmp_path)], resume=True)
@@ -229,7 +228,7 @@ def test_shards_give_the_same_tables(tmp_path, log):
 
 
 def test_agents_that_are_too_large_stay_in_the_checkpoint(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("wane.runs.publish.MOST_AGENT_BYTES", 100)
+    monkeypatch.setattr("wane.lab.runs.publish.MOST_AGENT_BYTES", 100)
     each = one(tmp_path, chunks=1)
     run_all([each], console=Console(width=300))
     assert "the agents are 0 MB together, more than 0, so they stay in" in capsys.readouterr().out
@@ -241,7 +240,7 @@ def test_agents_that_are_too_large_stay_in_the_checkpoint(tmp_path, monkeypatch,
 def variant(monkeypatch, **changes) -> None:
     experiment = dataclasses.replace(EXPERIMENT, **changes)
     for place in ("run", "launchers"):
-        monkeypatch.setattr(f"wane.runs.{place}.find", lambda name: experiment)
+        monkeypatch.setattr(f"wane.lab.runs.{place}.find", lambda name: experiment)
 
 
 class Odd(Exception):
@@ -371,8 +370,8 @@ def test_an_agent_that_several_parts_keep_is_kept_once(tmp_path, monkeypatch, ca
     variant(monkeypatch, seeded=seeded, claims=())
     each = one(tmp_path)
     tasks = each.tasks(Launcher(processes=3), 10.0)
-    from wane.runs.parts import save_part
-    from wane.runs.publish import publish
+    from wane.lab.runs.parts import save_part
+    from wane.lab.runs.publish import publish
 
     for task in tasks:
         save_part(task.folder, task.fingerprint, task.run())

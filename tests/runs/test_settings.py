@@ -10,15 +10,16 @@ import pytest
 
 from runs.sample import EXPERIMENT
 from wane.commands.running import RunOptions
-from wane.experiments import NAMES, find
-from wane.experiments.common.composing import Composing
-from wane.experiments.contract import Seeded
-from wane.experiments.networks import training
-from wane.runs.errors import UsageError
-from wane.runs.settings import parse_settings
+from wane.lab import find
+from wane.lab.contract import Seeded
+from wane.lab.runs.errors import UsageError
+from wane.lab.runs.settings import parse_settings
 from wane.settings import Lambda, Range, SettingError, check, deferred, field_types, is_nested
 from wane.types import Integer, Scalar
 from wane.worlds.catalog import four_rooms
+from wane_paper.collection import NAMES
+from wane_paper.common.composing import Composing
+from wane_paper.networks import training
 
 
 @dataclass(frozen=True)

@@ -123,7 +123,7 @@ def test_8_eligibility_traces_in_both_conventions():
     sr, fading = (np.linalg.inv(eye - g * KERNEL) for g in (gamma, gamma * regrow))
     lost = (1 - drop) * (np.diag(fading) - 1)
     omega = wane.representation(
-        KERNEL, wane.EligibilityTrace(drop, regrow, form="representation"), discount=gamma
+        KERNEL, wane.EligibilityTrace(drop, regrow, equation="representation"), discount=gamma
     ).matrix
     np.testing.assert_allclose(omega, sr * (drop - lost), rtol=1e-10)
     recursion = eye * (drop - gamma * regrow * (1 - drop) * KERNEL @ fading) + gamma * KERNEL @ omega
@@ -138,7 +138,7 @@ def test_9_total_time_in_both_signs():
     for form, q in [("reward", 1 / regrow), ("representation", regrow)]:
         sr = np.linalg.inv(eye - gamma * q * KERNEL)
         d = np.diag(sr)
-        total = wane.representation(KERNEL, wane.TotalTime(drop, regrow, form=form), discount=gamma).matrix
+        total = wane.representation(KERNEL, wane.TotalTime(drop, regrow, equation=form), discount=gamma).matrix
         np.testing.assert_allclose(total, sr / d / (1 - drop / q * (1 - 1 / d)), rtol=1e-9)
     recursion = eye + gamma * (drop * eye + 1 - eye) * (regrow * (1 - eye) + eye) * (KERNEL @ total)
     np.testing.assert_allclose(total, recursion, rtol=1e-9)

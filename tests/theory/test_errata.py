@@ -1,5 +1,7 @@
 """Every statement of the paper that does not hold as printed: its counterexample refutes it, the correction stands."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -34,12 +36,12 @@ def test_every_erratum_is_there():
 
 
 def test_numbers_that_the_cases_quote():
-    ratio = 1 + counterexamples.mismatch().violation / bounds.mismatch(1.0, 0.999, 0.99, 1.0, form="paper")
+    ratio = 1 + counterexamples.mismatch().violation / bounds.mismatch(1.0, 0.999, 0.99, 1.0, printed=True)
     assert ratio == pytest.approx(90, abs=1)
     assert counterexamples.gpi().violation == pytest.approx(3.24)
     assert counterexamples.optimum_mismatch().violation == pytest.approx(0.81 - 0.081)
     k = counterexamples.convergence()
-    paper = bounds.convergence(5, 1.0, 0.9, form="paper")
+    paper = bounds.convergence(5, 1.0, 0.9, printed=True)
     assert (paper + k.violation) / paper == pytest.approx(1 / 0.9)
 
 
@@ -55,9 +57,11 @@ def test_improvement_need_not_improve():
 
 
 @pytest.mark.usefixtures("unchecked_types")
-def test_forms_are_checked():
-    with pytest.raises(ValueError, match='form is "corrected" or "paper"'):
-        bounds.mismatch(0.5, 0.4, 0.9, 1.0, form="right")  # pyright: ignore
+def test_printed_bounds():
+    old: Any = bounds.mismatch
+    with pytest.warns(DeprecationWarning, match="`form` is now `printed`"):
+        printed = old(0.5, 0.4, 0.9, 1.0, form="paper")
+    assert printed == bounds.mismatch(0.5, 0.4, 0.9, 1.0, printed=True) != bounds.mismatch(0.5, 0.4, 0.9, 1.0)
     with pytest.raises(ValueError, match="pass r_state_action"):
-        bounds.gpi(0.5, 0.4, 0.9, 1.0, form="paper")
-    assert bounds.gpi_extension(0.5, 0.5, 0.9, np.ones(2), np.ones(2), np.ones((1, 2)), form="paper") > 0
+        bounds.gpi(0.5, 0.4, 0.9, 1.0, printed=True)
+    assert bounds.gpi_extension(0.5, 0.5, 0.9, np.ones(2), np.ones(2), np.ones((1, 2)), printed=True) > 0

@@ -178,7 +178,7 @@ def test_task_mismatch(lam):
         error = np.abs(phi.q_values(mdp, r) - phi.q_values(mdp, r_i)).max()
         shorter = bounds.task_mismatch(lam, discount, r, r_i)
         assert error <= shorter + 1e-9
-        assert shorter <= bounds.task_mismatch(lam, discount, r, r_i, form="paper")
+        assert shorter <= bounds.task_mismatch(lam, discount, r, r_i, printed=True)
     on = np.roll(np.eye(60), 1, axis=1)  # No state is met again before the discount has made it negligible.
     values = wane.lambda_representation(on, lam, discount=0.3).values(np.ones(60))
     np.testing.assert_allclose(values, bounds.task_mismatch(lam, 0.3, np.ones(60), np.zeros(60)), rtol=1e-12)
@@ -202,7 +202,7 @@ def test_optimum_mismatch(lam):
         optimality_gap = max((q - q[best]).max(), (q_i - q_i[best_i]).max())
         error = np.abs(q[best] - q_i[best_i]).max()
         assert error <= bounds.optimum_mismatch(lam, discount, r, r_i, optimality_gap) + 1e-9
-        assert error <= bounds.optimum_mismatch(lam, discount, r, r_i, form="paper") + 1e-9
+        assert error <= bounds.optimum_mismatch(lam, discount, r, r_i, printed=True) + 1e-9
         if lam == 1:
             assert optimality_gap <= 1e-9
 

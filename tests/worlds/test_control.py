@@ -11,7 +11,7 @@ import pytest
 
 import wane
 from wane.extras import MissingExtra
-from wane.worlds.control import Task, describe, episode_seed, from_description, rollouts
+from wane.worlds.control import ControlTask, describe, episode_seed, from_description, mujoco
 from wane.worlds.control.point_mass import REWARDS, SITES
 
 NAMES = ["Pendulum-v1", "HalfCheetah-v5", "Hopper-v5"]
@@ -25,8 +25,8 @@ def actions_for(task, steps, copies=1, seed=0):
 @pytest.mark.parametrize("name", [*NAMES, "InvertedPendulum-v5", "Reacher-v5"])
 def test_episodes_are_gymnasium_s(name):
     """12 steps of the second copy out of two, with the beginning of each episode, and not put back in between."""
-    task, episode = Task(name), 0
-    batch, env = task.batch([1, SEED], threads=2), gymnasium.make(name)
+    task, episode = ControlTask(name), 0
+    batch, env = task.copies([1, SEED], threads=2), gymnasium.make(name)
     seen, _ = env.reset(seed=episode_seed(SEED, 0))
     assert (task.n_observations, task.n_actions) == (env.observation_space.shape[0], env.action_space.shape[0])
     assert task.steps == env.spec.max_episode_steps
@@ -51,8 +51,8 @@ def physics(batch, env):
 @pytest.mark.parametrize(("name", "steps"), [("HalfCheetah-v5", 150), ("Hopper-v5", 150)])
 def test_every_step_from_the_same_state_is_gymnasium_s(name, steps):
     """Chaos makes whole episodes drift apart, so Gymnasium's environment is put to the batch's state at each step."""
-    task = Task(name)
-    batch, env = task.batch([SEED], threads=1), gymnasium.make(name)
+    task = ControlTask(name)
+    batch, env = task.copies([SEED], threads=1), gymnasium.make(name)
     env.reset(seed=0)
     worst, ends = 0.0, 0
     for actions in actions_for(task, steps):
@@ -72,8 +72,8 @@ def test_every_step_from_the_same_state_is_gymnasium_s(name, steps):
 
 
 def test_pendulum_is_gymnasium_s_bit_for_bit():
-    task = Task("Pendulum-v1")
-    batch, env = task.batch([SEED]), gymnasium.make("Pendulum-v1")
+    task = ControlTask("Pendulum-v1")
+    batch, env = task.copies([SEED]), gymnasium.make("Pendulum-v1")
     seen, _ = env.reset(seed=episode_seed(SEED, 0))
     for actions in actions_for(task, 200):
         np.testing.assert_array_equal(batch.observation[0], seen)
@@ -90,8 +90,8 @@ def test_pendulum_is_gymnasium_s_bit_for_bit():
 def test_get_and_set_go_back_exactly(name):
     """Another batch goes on from where the first one was: in the middle of an episode, after episodes of any length."""
     depletion = wane.Geometric(0.5) if name.startswith("wane/") else None
-    task = Task(name, horizon=9, depletion=depletion)
-    one, other = task.batch([3, 4]), task.batch([3, 4])
+    task = ControlTask(name, horizon=9, depletion=depletion)
+    one, other = task.copies([3, 4]), task.copies([3, 4])
     actions = actions_for(task, 24, copies=2)
     for each in actions[:14]:
         one.step(each)
@@ -103,22 +103,22 @@ def test_get_and_set_go_back_exactly(name):
 
 
 def test_copies_do_not_depend_on_each_other_or_on_threads():
-    task = Task("Hopper-v5")
-    many, alone = task.batch([1, 2, 3], threads=2), task.batch([2], threads=1)
+    task = ControlTask("Hopper-v5")
+    together, alone = task.copies([1, 2, 3], threads=2), task.copies([2], threads=1)
     for actions in actions_for(task, 40, copies=3):
         np.testing.assert_array_equal(
-            many.step(actions).next_observation[1], alone.step(actions[1:2]).next_observation[0]
+            together.step(actions).next_observation[1], alone.step(actions[1:2]).next_observation[0]
         )
 
 
 def test_ends_belong_to_the_old_episode():
-    task = Task("Pendulum-v1", horizon=3)
-    batch = task.batch([0])
+    task = ControlTask("Pendulum-v1", horizon=3)
+    batch = task.copies([0])
     outcomes = [batch.step(np.zeros((1, 1), np.float32)) for _ in range(4)]
     assert [bool(outcome.truncated[0]) for outcome in outcomes] == [False, False, True, False]
     assert outcomes[2].earned[0] == pytest.approx(sum(outcome.reward[0] for outcome in outcomes[:3]))
     assert outcomes[3].earned[0] == outcomes[3].reward[0]
-    assert not np.allclose(outcomes[2].next_observation, task.batch([0]).observation)
+    assert not np.allclose(outcomes[2].next_observation, task.copies([0]).observation)
     angle = batch.final_states[0, 0]
     np.testing.assert_allclose(outcomes[2].next_observation[0, :2], [np.cos(angle), np.sin(angle)], rtol=1e-6)
 
@@ -131,8 +131,8 @@ def stay(batch, site, steps):
 
 
 def test_sites_wear_off_and_are_fresh_in_the_next_episode():
-    task = Task("wane/PointMass-v0", horizon=5, depletion=wane.Geometric(0.5), told=True)
-    batch = task.batch([0])
+    task = ControlTask("wane/PointMass-v0", horizon=5, depletion=wane.Geometric(0.5), remaining=True)
+    batch = task.copies([0])
     assert batch.observation.shape == (1, 7)
     # The other sites are far away, but pay a little: exp(−(1.2² + 0.2²) / 0.4²) and exp(−(0.6² + 1.3²) / 0.4²).
     far = 0.5 * np.exp(-1.48 / 0.16) + 0.5 * np.exp(-2.05 / 0.16)
@@ -141,14 +141,14 @@ def test_sites_wear_off_and_are_fresh_in_the_next_episode():
     near = 0.125 * np.exp(-1.48 / 0.16) + 0.5 * np.exp(-(0.36 + 1.21) / 0.16)
     np.testing.assert_allclose(stay(batch, 1, 2), REWARDS[1] * np.array([1, 0.5]) + near)
     np.testing.assert_allclose(batch.observation[0, 4:], 1)
-    forever = Task("wane/PointMass-v0").batch([0])
+    forever = ControlTask("wane/PointMass-v0").copies([0])
     np.testing.assert_allclose(stay(forever, 0, 3), REWARDS[0] + far)
 
 
 @pytest.mark.parametrize("name", ["Pendulum-v1", "wane/PointMass-v0"])
 def test_films(name, tmp_path):
-    task = Task(name, horizon=6)
-    batch = task.batch([0])
+    task = ControlTask(name, horizon=6)
+    batch = task.copies([0])
     states, rewards = [batch.states[0]], []
     for actions in actions_for(task, 6):
         outcome = batch.step(actions)
@@ -158,23 +158,26 @@ def test_films(name, tmp_path):
     assert task.film(episode, tmp_path / "film.gif", "a title").read_bytes().startswith(b"GIF8")
 
 
-@pytest.mark.skipif(os.environ.get("MUJOCO_GL") in rollouts.DISABLED, reason="MuJoCo cannot draw here")
+@pytest.mark.skipif(os.environ.get("MUJOCO_GL") in mujoco.DISABLED, reason="MuJoCo cannot draw here")
 def test_floors_are_drawn_wherever_a_runner_goes():
-    states = np.repeat(Task("HalfCheetah-v5").batch([0]).states, 2, 0)
+    states = np.repeat(ControlTask("HalfCheetah-v5").copies([0]).states, 2, 0)
     states[1, 1] += 500  # metres
-    for picture in Task("HalfCheetah-v5").pictures(states):
+    for picture in ControlTask("HalfCheetah-v5").pictures(states):
         assert picture[-20:].std() > 30  # black and white squares
 
 
 def test_without_a_screen_and_egl_the_error_says_so(monkeypatch):
     monkeypatch.setenv("MUJOCO_GL", "disable")
-    states = Task("Hopper-v5").batch([0]).states
+    states = ControlTask("Hopper-v5").copies([0]).states
     with pytest.raises(RuntimeError, match="no screen and no EGL"):
-        list(Task("Hopper-v5").pictures(states))
+        list(ControlTask("Hopper-v5").pictures(states))
 
 
 def test_descriptions_come_back():
-    for task in (Task("Hopper-v5", horizon=7), Task("wane/PointMass-v0", depletion=wane.Geometric(0.5), told=True)):
+    for task in (
+        ControlTask("Hopper-v5", horizon=7),
+        ControlTask("wane/PointMass-v0", depletion=wane.Geometric(0.5), remaining=True),
+    ):
         assert from_description(describe(task)) == task
     with pytest.raises(ValueError, match="a task has no 'speed'"):
         from_description({"task": "Hopper-v5", "speed": 3})
@@ -185,13 +188,13 @@ def test_descriptions_come_back():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Task("NoSuchTask-v0").steps, "there is no task 'NoSuchTask-v0'"),
-        (lambda: Task("CartPole-v1").steps, "the actions of CartPole-v1 are Discrete"),
-        (lambda: Task("Pendulum-v1", told=True), "Pendulum-v1 has no sites"),
-        (lambda: Task("Pendulum-v1", horizon=0), "horizon is a whole number of steps"),
-        (lambda: Task("Pendulum-v1", horizon=10**400), "horizon is a whole number of steps"),
-        (lambda: Task("nowhere:Swim-v0").steps, "there is no task 'nowhere:Swim-v0': No module named 'nowhere'"),
-        (lambda: Task("InvertedPendulum-v5").pictures(np.zeros((1, 4))), "cannot be drawn from here"),
+        (lambda: ControlTask("NoSuchTask-v0").steps, "there is no task 'NoSuchTask-v0'"),
+        (lambda: ControlTask("CartPole-v1").steps, "the actions of CartPole-v1 are Discrete"),
+        (lambda: ControlTask("Pendulum-v1", remaining=True), "Pendulum-v1 has no sites"),
+        (lambda: ControlTask("Pendulum-v1", horizon=0), "horizon is a whole number of steps"),
+        (lambda: ControlTask("Pendulum-v1", horizon=10**400), "horizon is a whole number of steps"),
+        (lambda: ControlTask("nowhere:Swim-v0").steps, "there is no task 'nowhere:Swim-v0': No module named 'nowhere'"),
+        (lambda: ControlTask("InvertedPendulum-v5").pictures(np.zeros((1, 4))), "cannot be drawn from here"),
     ],
 )
 def test_refusals(make, message):
@@ -201,7 +204,7 @@ def test_refusals(make, message):
 
 def test_without_mujoco_the_error_names_the_extra():
     """In a process of its own, because MuJoCo is imported here already."""
-    code = "import sys; sys.modules['mujoco'] = None\nfrom wane.worlds.control import Task\nTask('Hopper-v5')"
+    code = "import sys; sys.modules['mujoco'] = None\nfrom wane.worlds import control\ncontrol.ControlTask('Hopper-v5')"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert "[control]'" in run.stderr
     assert MissingExtra.__name__ in run.stderr

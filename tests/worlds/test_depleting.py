@@ -118,13 +118,13 @@ def test_what_remains_is_shown():
 
 
 def test_rewards_that_grow_back_are_shown_as_they_grow():
-    env = Depleting(Payer(), wane.TotalTime(0.5, 0.5, form="representation"), remaining="dict", sites=[3, 4])
+    env = Depleting(Payer(), wane.TotalTime(0.5, 0.5, equation="representation"), remaining="dict", sites=[3, 4])
     env.reset(seed=0)
     shown = [env.step(action)[0]["remaining"].tolist() for action in (3, 0, 4)]
     assert shown == [[0.5, 0.5], [0.25, 0.25], [0.125, 0.125]]
     elapsed = Depleting(Payer(), wane.TimeElapsed(0.5))
     assert rewards_of(elapsed, [3, 3, 0, 3]) == pytest.approx([1, 0.5, 0, 0.5 ** (2 / 2)])
-    total = Depleting(Payer(), wane.TotalTime(0.5, 0.5, form="representation"))
+    total = Depleting(Payer(), wane.TotalTime(0.5, 0.5, equation="representation"))
     assert rewards_of(total, [0, 3, 0, 0, 3]) == [0, 0.5, 0, 0, 0.5**4]
 
 

@@ -79,7 +79,7 @@ def test_descriptions_by_hand():
     assert describe_depletion(wane.Geometric(0.5)) == {"kind": "Geometric", "lam": 0.5}
     assert describe_depletion(wane.FirstVisits(2)) == {"kind": "FirstVisits", "n": 2}
     assert describe_depletion(wane.Geometric(jnp.asarray(0.5))) == {"kind": "Geometric", "lam": 0.5}
-    trace = {"kind": "EligibilityTrace", "drop": [0.5, 0.25], "regrow": 0.5, "form": "reward"}
+    trace = {"kind": "EligibilityTrace", "drop": [0.5, 0.25], "regrow": 0.5, "equation": "reward"}
     assert describe_depletion(wane.EligibilityTrace([0.5, 0.25], 0.5)) == trace
     assert isinstance(describe_depletion(wane.FirstVisits(np.int32(2)))["n"], int)
     toy = describe(make("toy"))
@@ -195,7 +195,7 @@ CORRIDOR = describe(make("corridor", length=3))
         ({"depletion": {"kind": "Geometric", "lam": True}}, "Geometric.lam is a number, got True"),
         ({"depletion": {"kind": "Geometric", "lam": [[0.1], [0.2, 0.3]]}}, "rows of Geometric.lam have different"),
         ({"depletion": {"kind": "FirstVisits", "n": [2**70, 1]}}, "too large for 64 bits"),
-        ({"depletion": {"kind": "TotalTime", "drop": 0.5, "regrow": 0.5, "form": 3}}, "TotalTime.form is text, got 3"),
+        ({"depletion": {"kind": "TotalTime", "drop": 0.5, "regrow": 0.5, "equation": 3}}, "equation is text, got 3"),
         ({"map": 5}, "map is text, got 5"),
         ({"map": "###"}, "a map needs a free cell"),
         ({"sites": 3}, "sites is a list, got 3"),

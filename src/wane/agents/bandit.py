@@ -20,14 +20,15 @@ All functions are pure and take one bandit; `vmap` them for many.
 """
 
 from dataclasses import dataclass
-from typing import Annotated, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from wane.settings import Checked, Positive, Range, Share
-from wane.types import Integer, Scalar
+from wane.lazy import attach
+from wane.settings import Checked, Positive, Share
+from wane.types import Flag, Integer, Scalar
 
 WINDOW = 5
 """The number of feedbacks whose mean and standard deviation standardise the newest one."""
@@ -42,8 +43,8 @@ class Config(Checked):
     step_size: Positive = 0.1
     decay: Share = 0.9
     """what the weight of the drawn arm is multiplied by before it is changed"""
-    averaging: Annotated[Scalar, Range(0, 1)] = 0.0
-    """what a return is compared with: 0 is the return before it (the paper), 1 the mean of all returns before it"""
+    averaging: Flag = False
+    """whether a return is compared with the mean of all returns before it, in place of the last one (the paper)"""
 
 
 class State(NamedTuple):
@@ -71,23 +72,23 @@ def probabilities(state: State) -> Float[Array, " arms"]:
     return jax.nn.softmax(state.weights)
 
 
-def draw(state: State, uniform: Scalar) -> Int[Array, ""]:
+def sample(state: State, uniform: Scalar) -> Int[Array, ""]:
     """Draws an arm, given a uniform number in [0, 1)."""
     return jnp.sum(uniform >= jnp.cumsum(probabilities(state))[:-1]).astype(jnp.int32)
 
 
-def feedback(state: State, earned: Scalar, averaging: Scalar) -> Float[Array, ""]:
+def feedback(state: State, earned: Scalar, averaging: Flag) -> Float[Array, ""]:
     """The difference between a return and the last return, or the mean of all returns before it."""
-    return jnp.asarray(earned - ((1 - averaging) * state.last + averaging * state.mean))
+    return jnp.asarray(earned - jnp.where(averaging, state.mean, state.last))
 
 
 def standardise(feedbacks: Float[Array, " window"], count: Integer, newest: Scalar) -> Float[Array, ""]:
     """(f − m) / d of the newest feedback, where only the first `count` entries of the window are filled."""
     filled = jnp.arange(len(feedbacks)) < count
-    many = jnp.maximum(filled.sum(), 1)
-    mean = jnp.sum(jnp.where(filled, feedbacks, 0)) / many
-    deviation = jnp.sqrt(jnp.sum(jnp.where(filled, (feedbacks - mean) ** 2, 0)) / many)
-    usable = (many > 1) & (deviation > 0)
+    size = jnp.maximum(filled.sum(), 1)
+    mean = jnp.sum(jnp.where(filled, feedbacks, 0)) / size
+    deviation = jnp.sqrt(jnp.sum(jnp.where(filled, (feedbacks - mean) ** 2, 0)) / size)
+    usable = (size > 1) & (deviation > 0)
     return jnp.asarray((newest - mean) / jnp.where(usable, deviation, 1))
 
 
@@ -106,3 +107,6 @@ def record(state: State, arm: Integer, earned: Scalar, config: Config) -> State:
     mean = state.mean + (earned - state.mean) / count
     last = jnp.asarray(earned, state.last.dtype)
     return State(state.weights.at[arm].set(changed), feedbacks, count, last, mean.astype(state.mean.dtype))
+
+
+__getattr__, __dir__ = attach(__name__, {"draw": "wane.agents.bandit.sample"})

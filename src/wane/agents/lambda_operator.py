@@ -31,7 +31,6 @@ from typing import Annotated, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Float
 
 from wane.agents.common.contract import Agent
@@ -80,8 +79,8 @@ def init(key: jax.Array, world: Solvable, config: Config) -> State:
     n = world.n_states
     cure = "take a smaller world, or evaluate policies with wane.representation, which keeps sparse kernels sparse"
     require_memory("the kernel of every action", (n, "states"), (n, "states"), copies=world.n_actions + 3, cure=cure)
-    kernels = np.stack([world.mdp.action(i).toarray() for i in range(world.n_actions)], 1)
-    return State(jnp.asarray(kernels, float), jnp.asarray(lam_of(world) if config.lam is None else config.lam, float))
+    lam = lam_of(world) if config.lam is None else config.lam
+    return State(jnp.asarray(world.mdp.dense(), float), jnp.asarray(lam, float))
 
 
 def lam_of(world: Solvable) -> Any:

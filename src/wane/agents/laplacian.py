@@ -17,7 +17,7 @@ Data are the paper's trajectories (`wane.agents.common.views`) of the world's po
 state and after every first action. `policy` is the uniform walk, because features alone have no goal.
 
     >>> from wane.worlds import make
-    >>> world, config = make("grid-6x6"), Config(features=4, sight=Sight("index"), hidden=(16,), epochs=2)
+    >>> world, config = make("grid-6x6"), Config(features=4, vision=Vision("index"), hidden=(16,), epochs=2)
     >>> state, info = train(jax.random.key(0), world, config)
     >>> base_features(state.params, jnp.eye(world.n_states)).shape, info.loss.shape
     ((16, 4), (2,))
@@ -36,11 +36,11 @@ import optax
 from jaxtyping import Array, Float, Int
 
 from wane.agents.common.contract import Agent
-from wane.agents.common.convolutions import ConvolutionalNetwork, make_convolutional_network
-from wane.agents.common.networks import MLP, make_mlp
+from wane.agents.common.networks import MLP, ConvolutionalNetwork, descend, make_convolutional_network, make_mlp
 from wane.agents.common.policy import Policy
-from wane.agents.common.views import Dataset, Sight, collect
-from wane.settings import Checked, Count, Positive, Probability, Range
+from wane.agents.common.training import APART, train_epochs
+from wane.agents.common.views import Dataset, Vision, collect
+from wane.settings import Checked, Count, Positive, Probability, Range, renamed
 from wane.types import Integer, Tree
 from wane.worlds.world import World
 
@@ -49,11 +49,12 @@ Network = Callable[[Any], Any]
 """An Equinox module: an MLP, a convolutional network, or `Identity`."""
 
 
+@renamed(sight="vision")
 @dataclass(frozen=True)
 class Config(Checked):
     """The settings of Laplacian features. The defaults are the paper's for pixels."""
 
-    sight: Sight = field(default_factory=Sight)
+    vision: Vision = field(default_factory=Vision)
     """what the agent sees"""
     features: Annotated[int, Range(1, 10_000)] = 50
     """D"""
@@ -101,13 +102,13 @@ def make_network(
     key: jax.Array, world: World, config: Config, hidden: tuple[int, ...], outputs: int
 ) -> MLP | ConvolutionalNetwork:
     """A random network from views to `outputs` numbers. Raises ValueError for pictures that are not square."""
-    shape = config.sight.shape(world)
-    if not config.sight.is_picture:
+    shape = config.vision.shape(world)
+    if not config.vision.is_picture:
         return make_mlp(key, [*shape, *hidden, outputs])
     if shape[0] != shape[1]:
-        raise ValueError(f"networks take square pictures, and {config.sight.observation} has {shape[0]} × {shape[1]}")
+        raise ValueError(f"networks take square pictures, and {config.vision.observation} has {shape[0]} × {shape[1]}")
     sizes = (*hidden, outputs)
-    return make_convolutional_network(key, shape[0], config.sight.frames, config.channels, config.strides, sizes)
+    return make_convolutional_network(key, shape[0], config.vision.frames, config.channels, config.strides, sizes)
 
 
 def scaled_features(network: Network, views: Any) -> Float[Array, "*batch features"]:
@@ -158,10 +159,9 @@ def update(
         phi = scaled_features(network, jnp.concatenate(data))
         return loss(phi[: len(data[0])], phi[len(data[0]) :])
 
-    network: Any = state.params.network
-    value, slope = jax.value_and_grad(of_batch)(network)
-    change, optimiser = optax.adam(config.learning_rate).update(slope, state.optimiser, network)
-    network = optax.apply_updates(network, change)
+    value, slope = jax.value_and_grad(of_batch)(state.params.network)
+    adam = optax.adam(config.learning_rate)
+    network, optimiser = descend(adam, slope, state.optimiser, state.params.network)
     return State(state.params._replace(network=network), optimiser), value
 
 
@@ -171,7 +171,7 @@ def collect_data(key: jax.Array, world: World, config: Config) -> Dataset:
     policies = [uniform] if config.walk == "uniform" else list(world.policies)
     if not policies:
         raise ValueError('the world has no policies to walk with: use walk="uniform", or give it some')
-    return collect(key, world, policies, config.horizon, config.sight, config.epsilon)
+    return collect(key, world, policies, config.horizon, config.vision, config.epsilon)
 
 
 def train(
@@ -185,17 +185,12 @@ def train(
 ) -> tuple[State, Info]:
     """Trains for epochs `first`, `first` + 1, …, by default as many as the configuration says.
 
-    Epoch e uses fold_in(key, e), so training in chunks gives the same result as training in one call. If no `data` are
-    given, they are collected first, which cannot be jitted. If they are given, this is a pure function.
+    If no `data` are given, they are collected first, which cannot be jitted; else this is a pure function.
     """
-    data = collect_data(jax.random.fold_in(key, 2**32 - 1), world, config) if data is None else data
+    data = collect_data(jax.random.fold_in(key, APART), world, config) if data is None else data
     state = init(key, world, config) if state is None else state
-    numbers = jnp.asarray(first) + jnp.arange(config.epochs if epochs is None else epochs)
-
-    def epoch(state: State, number: Array) -> tuple[State, Array]:
-        return run_epoch(jax.random.fold_in(key, number), state, world, config, data)
-
-    state, losses = jax.lax.scan(epoch, state, numbers)
+    run = lambda key, state: run_epoch(key, state, world, config, data)  # noqa: E731
+    state, losses = train_epochs(key, state, first, config.epochs if epochs is None else epochs, run)
     return state._replace(params=fit_range(state.params, data)), Info(losses)
 
 

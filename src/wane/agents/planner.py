@@ -63,8 +63,8 @@ class State(NamedTuple):
     """The level of each site after a step that was spent elsewhere."""
 
 
-class Memory(NamedTuple):
-    """What the planner remembers during an episode."""
+class Progress(NamedTuple):
+    """What the planner keeps during an episode."""
 
     time: Int[Array, ""]
     levels: Int[Array, " sites"]
@@ -107,20 +107,20 @@ def state_of(best: Optimum) -> State:
 
 def policy(params: State, world: Solvable, config: Config | None = None) -> Policy:
     """Returns the policy that follows the plan, given the time and what it remembers of its own visits."""
-    fresh = Memory(jnp.zeros((), jnp.int32), jnp.asarray(params.fresh))
+    fresh = Progress(jnp.zeros((), jnp.int32), jnp.asarray(params.fresh))
     return Policy(partial(_act, world), params, fresh, draw=no_draws, observation=OBSERVATION)
 
 
 def _act(
-    world: Solvable, state: State, memory: Memory, cell: Integer, key: None
-) -> tuple[Int[Array, ""], Memory, None]:
-    # A plan counts the present visit, which the memory does not hold yet. On arrival a start does not count.
+    world: Solvable, state: State, progress: Progress, cell: Integer, key: None
+) -> tuple[Int[Array, ""], Progress, None]:
+    # A plan counts the present visit, which the levels do not hold yet. On arrival a start does not count.
     column, visited = jnp.arange(world.n_sites), at_site(world.site_of, cell, world.n_sites)
-    after = jnp.where(visited, state.visit[column, memory.levels], state.wait[column, memory.levels])
-    levels = jnp.where((world.timing == "departure") | (memory.time > 0), after, memory.levels)
-    time = jnp.minimum(memory.time, len(state.policy) - 1)
+    after = jnp.where(visited, state.visit[column, progress.levels], state.wait[column, progress.levels])
+    levels = jnp.where((world.timing == "departure") | (progress.time > 0), after, progress.levels)
+    time = jnp.minimum(progress.time, len(state.policy) - 1)
     action = state.policy[time, cell, (state.strides * levels).sum()]
-    return action.astype(jnp.int32), Memory(memory.time + 1, levels), None
+    return action.astype(jnp.int32), Progress(progress.time + 1, levels), None
 
 
 def follow(keys: Any, world: Solvable, best: Optimum, start: Any = None) -> Episode:

@@ -31,8 +31,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from wane.agents.common.contract import Agent
-from wane.agents.common.policy import Policy, dot, epsilon_greedy, first_best, no_draws, uniforms
-from wane.agents.common.rollout import Returns, Transition, discount_of, play, train_episodes
+from wane.agents.common.policy import Policy, dot, first_best, no_draws
+from wane.agents.common.rollout import Transition, discount_of
+from wane.agents.common.training import Returns, train_episodes
 from wane.depletion import Geometric
 from wane.exact.bellman import bellman_target
 from wane.exact.representations import check_parameters
@@ -121,26 +122,16 @@ def train(
 ) -> tuple[State, Returns]:
     """Learns in episodes `first`, `first` + 1, …, by default as many as the configuration says.
 
-    Episode e uses fold_in(key, e), so training in chunks gives the same result as training in one call. It is a pure
-    function: `jit` it, `vmap` it over keys and λ.
+    It is a pure function: `jit` it, `vmap` it over keys and λ.
 
         states, info = jax.jit(jax.vmap(lambda k, lam: train(k, world, Config(lam=lam))))(keys, lams)
     """
     state = init(key, world, config) if state is None else state
+    return train_episodes(key, world, config, state, first, episodes, _values, update, policy)
 
-    def act(state, carry, observation, draws):
-        q = q_values(state.phi[observation.view], observation.remaining)
-        return epsilon_greedy(q, draws, config.epsilon), carry, None
 
-    def learn(key, state):
-        explore = Policy(act, state, draw=uniforms(2), observation=OBSERVATION)
-        return play(key, world, explore, learn=lambda state, data, _: update(state, data, world, config)[0])
-
-    def evaluate(key, state):
-        return play(key, world, policy(state, world, config))[1]
-
-    episodes = config.episodes if episodes is None else episodes
-    return train_episodes(key, state, first, episodes, config.evaluate_every, learn, evaluate)
+def _values(state: State, observation: Seen) -> Float[AnyArray, " actions"]:
+    return q_values(state.phi[observation.view], observation.remaining)
 
 
 def policy(params: State, world: Tabular, config: Config) -> Policy:

@@ -14,16 +14,16 @@ of M at (s', a') before the update. The constant c is worth(0): 1 for the paper'
 counts the present visit. P need not be finite, so its target is clipped at `cap`, also as the paper proposes; q is
 1/λ_r for the paper's reward and λ_r for its P.
 
-The state form, Φ(s), can be learned instead of the state–action form. The agent explores (ε), so its actions are not
-those of the evaluated policy π: the error is weighted by π(a|s) / b(a|s), where b is the agent's behaviour. This makes
-the exact answer the fixed point. The state–action form needs no weight, because π draws a'.
+Φ(s) of the states can be learned instead of Φ(s, a). The agent explores (ε), so its actions are not those of the
+evaluated policy π: the error is weighted by π(a|s) / b(a|s), where b is the agent's behaviour. This makes the exact
+answer the fixed point. Φ(s, a) needs no weight, because π draws a'.
 
 Episodes start in every state in turn. Only the columns of the world's sites are learned unless `sites` says otherwise;
 no column depends on another one.
 
     >>> import wane
     >>> world = wane.worlds.make("grid-6x6")
-    >>> state, info = jax.jit(lambda key: train(key, world, Config(form="state")))(jax.random.key(0))
+    >>> state, info = jax.jit(lambda key: train(key, world, Config(rows="state")))(jax.random.key(0))
     >>> exact = wane.lambda_representation(world.mdp.under(world.policies[0]), 0.5, discount=0.9, sites=world.sites)
     >>> bool(abs(state.phi - exact.matrix).max() < 1e-4)
     True
@@ -40,14 +40,15 @@ from jaxtyping import Array, Float, Int
 
 from wane.agents.common.contract import Agent
 from wane.agents.common.policy import Policy, dot, first_best, no_draws, sample_action, uniforms
-from wane.agents.common.rollout import Transition, discount_of, episode_numbers, play
+from wane.agents.common.rollout import Transition, discount_of, play
+from wane.agents.common.training import numbered
 from wane.depletion import Depletion, Geometric
 from wane.exact.bellman import bellman_target
 from wane.exact.representations import check_parameters
 from wane.mdp import check_policy, check_sites
 from wane.mdp import probabilities as policy_probabilities
 from wane.regrowth import EligibilityTrace, TotalTime
-from wane.settings import Checked, Count, Discount, Positive, Probability, Range, Weight
+from wane.settings import Checked, Count, Discount, Positive, Probability, Range, Weight, renamed
 from wane.types import AnyArray, Integer, PerSite, Scalar, Tree
 from wane.worlds.observe import Seen
 from wane.worlds.process import Solvable, Tabular, at_site, bootstrap_discount, numbered_sites
@@ -56,6 +57,7 @@ OBSERVATION = "index"
 Row = Float[AnyArray, " sites"]
 
 
+@renamed(form="rows")
 @dataclass(frozen=True)
 class Config(Checked):
     """The settings of TD. The defaults are the paper's for the 6 × 6 grid."""
@@ -66,7 +68,8 @@ class Config(Checked):
     """what the agent believes instead of a λ: a depletion that has a target in `TARGETS`"""
     policy: Any = 0
     """the evaluated policy, or its number among the world's own"""
-    form: Literal["state", "state-action"] = "state-action"
+    rows: Literal["state", "state-action"] = "state-action"
+    """what Φ has a row for: each state, or each state and action"""
     sites: Any = None
     """states whose columns are learned; None takes the world's sites, "all" takes every state"""
     discount: Discount | None = None
@@ -98,7 +101,7 @@ class State(NamedTuple):
     """What the agent has learned."""
 
     phi: Float[AnyArray, "states *actions sites"]
-    """Φ(s, ·) in the state form, Φ(s, a, ·) in the state–action form."""
+    """Φ(s, ·), or Φ(s, a, ·)."""
     fading: Float[AnyArray, "states *actions sites"] | None = None
     """M, the SR of discount γλ_r, if the agent believes in an eligibility trace, else None."""
 
@@ -173,7 +176,7 @@ def init(key: jax.Array, world: Tabular, config: Config) -> State:
     """Returns tables of zeros. Nothing is drawn from `key`."""
     columns = int(columns_of(world, config).max(initial=-1)) + 1
     check_parameters(config.believed, columns)
-    middle = (world.n_actions,) if config.form == "state-action" else ()
+    middle = (world.n_actions,) if config.rows == "state-action" else ()
     phi = jnp.zeros((world.n_states, *middle, columns))
     target = target_of(config.believed)
     return State(phi, phi if target is not None and target.fading else None)
@@ -191,7 +194,7 @@ def update(
     next_action = sample_action(jnp.asarray(np.cumsum(chances, 1))[next_cell], key[1])
     now, then = (cell, data.action), (next_cell, next_action)
     step = config.step_size * data.live
-    if config.form == "state":
+    if config.rows == "state":
         now, then = now[:1], then[:1]
         step = step * jnp.asarray(importance_weights(chances, config))[cell, data.action]
     rows_next = jax.tree_util.tree_map(lambda table: table[then], state)
@@ -214,8 +217,7 @@ def train(
 ) -> tuple[State, Info]:
     """Learns in episodes `first`, `first` + 1, …, by default as many as the configuration says.
 
-    Episode e uses fold_in(key, e), so training in chunks gives the same result as training in one call. It is a pure
-    function: `jit` it, `vmap` it over keys and λ.
+    It is a pure function: `jit` it, `vmap` it over keys and λ. `measure(state)` is called after each of them.
     """
     state = init(key, world, config) if state is None else state
     chances = jnp.asarray(np.cumsum(behaviour(probabilities(world, config), config), 1), state.phi.dtype)
@@ -234,17 +236,17 @@ def train(
         )
         return after, Info(jnp.abs(after.phi - state.phi).max(), measure(after))
 
-    return jax.lax.scan(episode, state, episode_numbers(first, config.episodes if episodes is None else episodes))
+    return jax.lax.scan(episode, state, numbered(first, config.episodes if episodes is None else episodes))
 
 
 def policy(params: State, world: Solvable, config: Config) -> Policy:
     """Returns the greedy policy: one improvement of the evaluated policy, for what remains of the rewards.
 
-    With the state form it acts on Σ_s' p(s'|s, a) Φ(s', ·). Raises ValueError if Φ is not that of the world's sites.
+    With Φ(s) it acts on Σ_s' p(s'|s, a) Φ(s', ·). Raises ValueError if Φ is not that of the world's sites.
     """
     if not np.array_equal(columns_of(world, config), world.site_of):
         raise ValueError("only a Φ of the world's own sites tells what to do there: train with sites=None")
-    phi = params.phi if config.form == "state-action" else world.mdp.backup(np.asarray(params.phi))
+    phi = params.phi if config.rows == "state-action" else world.mdp.backup(np.asarray(params.phi))
     return Policy(_act, jnp.asarray(phi), draw=no_draws, observation="index+remaining")
 
 

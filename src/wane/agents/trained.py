@@ -31,10 +31,10 @@ from wane.agents.common.contract import Agent, find
 from wane.agents.common.driving import Played, drive
 from wane.agents.common.policy import Policy
 from wane.agents.common.rollout import Episode, observed, play
-from wane.depletion import Depletion
 from wane.files import (
     Arrays,
     DamagedFile,
+    as_json,
     checksum,
     fill_tree,
     load_arrays,
@@ -43,9 +43,10 @@ from wane.files import (
     save_arrays,
     write_json,
 )
-from wane.types import Tree
+from wane.settings import with_present_names
+from wane.types import Flag, Tree
 from wane.worlds import describe
-from wane.worlds.control import Task
+from wane.worlds.control import ControlTask
 from wane.worlds.observe import PICTURES, Seen, form_of
 from wane.worlds.process import Tabular
 
@@ -59,7 +60,7 @@ class Trained:
 
     agent: str | Agent
     """The name of the agent, as "q_lambda", or the agent itself."""
-    world: Tabular | Task
+    world: Tabular | ControlTask
     config: Any
     params: Tree
     """The first argument of the agent's `policy`: what the policy acts with. The state that `train` returns may be
@@ -92,7 +93,7 @@ class Trained:
         warnings.warn("Trained.module is now Trained.algorithm", DeprecationWarning, stacklevel=2)
         return self.algorithm
 
-    def policy(self, world: Tabular | Task | None = None) -> Policy:
+    def policy(self, world: Tabular | ControlTask | None = None) -> Policy:
         """Returns the policy, for the world that the agent was trained in or for another one.
 
         Raises ValueError if the other world has other numbers of states or actions, or of sites if the agent learns
@@ -107,9 +108,9 @@ class Trained:
         self._require_same(_observation(self.world, own), _observation(world, policy))
         return policy
 
-    def _counts(self, world: Tabular | Task, pictures: bool) -> str:
+    def _counts(self, world: Tabular | ControlTask, pictures: bool) -> str:
         """Returns the sizes on which what was learned depends, in words."""
-        if isinstance(world, Task):
+        if isinstance(world, ControlTask):
             return f"a task with observations of {world.n_observations} numbers and actions of {world.n_actions}"
         states = "" if pictures else f"{world.n_states} states, "
         sites = f", {world.n_sites} sites" if self.algorithm.by_site else ""
@@ -122,10 +123,12 @@ class Trained:
                 "sizes, or train an agent in that world"
             )
 
-    def play(self, key: jax.Array, world: Tabular | Task | None = None, **options: Any) -> tuple[Any, Episode | Played]:
+    def play(
+        self, key: jax.Array, world: Tabular | ControlTask | None = None, **options: Any
+    ) -> tuple[Any, Episode | Played]:
         """Plays one episode, in the world that the agent was trained in or in another one, with options of `play`."""
         world = self.world if world is None else world
-        if isinstance(world, Task):
+        if isinstance(world, ControlTask):
             played = drive(key, world, self.policy(world), 1, self.config.discount)
             return self.params, Played(*(values[0] for values in played))
         return play(key, world, self.policy(world), **options)
@@ -143,7 +146,7 @@ class Trained:
             "agent": self.name,
             "version": _version(),
             "world": describe.describe(self.world),
-            "config": _plain(self.config),
+            "config": as_json(self.config, describe.describe_depletion),
         }
         arrays = save_arrays(folder / PARAMS, learned)
         write_json(folder / CONFIG, about | {"files": {PARAMS: checksum(arrays)}}, sealed=True)
@@ -201,7 +204,7 @@ def _read_config(path: Path) -> dict[str, Any]:
     return about
 
 
-def _params_like(agent: Agent, world: Tabular | Task, config: Any) -> Tree:
+def _params_like(agent: Agent, world: Tabular | ControlTask, config: Any) -> Tree:
     """Returns params of the same structure as those of a saved agent. Only their shapes and types have a meaning."""
 
     def init(key: jax.Array) -> Tree:
@@ -209,7 +212,7 @@ def _params_like(agent: Agent, world: Tabular | Task, config: Any) -> Tree:
 
     if "init" not in agent.traceable:
         return init(jax.random.key(0))
-    # Tracing draws no networks, and makes no replay memory, whose size a file may say.
+    # Tracing draws no networks, and makes no replay, whose size a file may say.
     shapes = jax.eval_shape(init, jax.random.key(0))
     return jax.tree_util.tree_map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
 
@@ -229,9 +232,9 @@ def _sees_pictures(policy: Policy) -> bool:
     return isinstance(policy.observation, str) and form_of(policy.observation).name.split(":")[0] in PICTURES
 
 
-def _observation(world: Tabular | Task, policy: Policy) -> str:
+def _observation(world: Tabular | ControlTask, policy: Policy) -> str:
     """Returns the shapes of what a policy sees in a world, in words. Those of a task, and sites, were counted."""
-    if isinstance(world, Task):
+    if isinstance(world, ControlTask):
         return "a task"
     seen = jax.eval_shape(lambda key: observed(world, policy).reset(key)[0], jax.random.key(0))
     view = seen.view if isinstance(seen, Seen) else seen
@@ -245,26 +248,13 @@ def _version() -> str:
     return __version__
 
 
-def _plain(value: Any) -> Any:
-    """Returns a setting as JSON: nested dataclasses become objects, depletions their descriptions, arrays lists."""
-    if isinstance(value, Depletion):
-        return describe.describe_depletion(value)
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
-    if isinstance(value, np.ndarray | jax.Array | np.generic):
-        return np.asarray(value).tolist()
-    if isinstance(value, list | tuple):
-        return [_plain(each) for each in value]
-    return value
-
-
 def _config(kind: type, content: Mapping[str, Any], trust: Sequence[str]) -> Any:
     """Returns a Config from its JSON. Raises ValueError for settings that the Config does not have."""
-    fields = {field.name: field for field in dataclasses.fields(kind)}
+    hints, fields = get_type_hints(kind), {field.name for field in dataclasses.fields(kind)}
+    content = with_present_names(kind, content)
     for name in content:
         if name not in fields:
             raise ValueError(f"{kind.__name__} has no setting {name!r}")
-    hints = get_type_hints(kind)
     return kind(**{name: _setting(hints[name], value, trust) for name, value in content.items()})
 
 
@@ -275,4 +265,6 @@ def _setting(hint: Any, value: Any, trust: Sequence[str]) -> Any:
         return _config(hint, value, trust)  # pyright: ignore[reportArgumentType]
     if isinstance(value, list) and get_origin(hint) is tuple:
         return tuple(value)
+    if hint == Flag:
+        return bool(value)  # 0.2.0 wrote 0 and 1.
     return np.asarray(value) if isinstance(value, list) else value

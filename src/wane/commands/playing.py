@@ -29,7 +29,7 @@ def evaluate(
         film: a GIF file to write the first episode to
         trust: names of an agent, a depletion or a task of other packages, whose code may run
     """
-    from wane.runs import evaluation
+    from wane.lab.runs import evaluation
 
     console = Terminal()
     if (folder / "run.json").is_file():
@@ -50,7 +50,7 @@ def evaluate(
 
 def _earnings(agent: str, found: Any, best: float | None) -> Table:
     """Returns a table of what an agent earned."""
-    from wane.runs.evaluation import mean_and_error
+    from wane.lab.runs.evaluation import mean_and_error
 
     table = Table("", "mean", "± standard error", title=f"{agent}, {len(found.returns)} episodes")
     rows = {"discounted return": found.returns, "sum of rewards": found.rewards, "steps": found.lengths}

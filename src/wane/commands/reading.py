@@ -9,12 +9,13 @@ from rich.console import Group
 from rich.text import Text
 
 from wane.commands.terminal import Terminal
-from wane.experiments import FOLDERS, KEPT, Scale, find
-from wane.runs.errors import RunError
+from wane.lab.registry import find, modules, names, results
+from wane.lab.runs.errors import RunError
+from wane.lab.scales import Scale
 from wane.texts import join
 
 if TYPE_CHECKING:
-    from wane.report import Run as FoundRun
+    from wane.lab.report import Run as FoundRun
 
 
 def report(out: Path = Path("out"), verbose: bool = False) -> None:
@@ -31,12 +32,12 @@ def report(out: Path = Path("out"), verbose: bool = False) -> None:
 
 def write_report(out: Path, verbose: bool, folders: Sequence[Path] = ()) -> None:
     """Writes the report of all runs, and prints the verdicts of those in some folders, or of all experiments."""
-    from wane import report as reports
+    from wane.lab import report as reports
 
     console = Terminal()
     page = reports.write(out / "report.html", *_roots(out))
     show_claims = reports.details if verbose else reports.summary
-    runs, experiments = reports.collect(*(folders or _roots(out))), [] if folders else list(FOLDERS)
+    runs, experiments = reports.collect(*(folders or _roots(out))), [] if folders else list(names())
     console.print(show_claims(runs, [find(name) for name in experiments]))
     console.say(f"report: {page}")
 
@@ -47,11 +48,11 @@ def list_experiments(out: Path = Path("out")) -> None:
     Args:
         out: folder of the runs
     """
-    from wane import report as reports
+    from wane.lab import report as reports
 
-    console, runs = Terminal(), reports.collect(*_roots(out))
-    standard = [run for run in runs if run.is_standard and not run.started and run.experiment in FOLDERS]
-    at = {name: ", ".join(_scale_words(run) for run in standard if run.experiment == name) for name in FOLDERS}
+    console, runs, known = Terminal(), reports.collect(*_roots(out)), names()
+    standard = [run for run in runs if run.is_standard and not run.started and run.experiment in known]
+    at = {name: ", ".join(_scale_words(run) for run in standard if run.experiment == name) for name in known}
     name_width, widest = (max(map(len, texts)) for texts in (at.keys(), at.values()))
     lines = [reports.one_line(("Experiments, the scales that they were run at, and what they are about", "bold"))]
     for name, scales in at.items():
@@ -66,17 +67,17 @@ def list_experiments(out: Path = Path("out")) -> None:
 
 def _scale_words(run: "FoundRun") -> str:
     """Returns the scale of a finished run, with a star if `wane reproduce` would compute it again."""
-    from wane.runs import Run
+    from wane.lab.runs import Run
 
     name, scale, root = run.experiment, run.scale, run.folder.parent.parent
     wanted = Run(name, find(name).settings(scale), scale, root)  # pyright: ignore[reportArgumentType]
-    same = root == KEPT or run.record.get("fingerprint") == wanted.fingerprint
+    same = root in results() or run.record.get("fingerprint") == wanted.fingerprint
     return scale if same else f"{scale}*"
 
 
 def _print_runs(console: Terminal, runs: Sequence["FoundRun"], title: str) -> None:
     """Prints the state and the folder of each run, and the command that resumes an interrupted run."""
-    from wane import report as reports
+    from wane.lab import report as reports
 
     states = [reports.run_state(run).partition(": ") for run in runs]
     if runs:
@@ -106,12 +107,12 @@ def show(
         open: also open the figure
         verbose: print where the experiment differs from the paper, and every claim with its statement and details
     """
-    from wane import report as reports
-    from wane.report.lookup import runs_called, standard_run
-    from wane.report.words import command
+    from wane.lab import report as reports
+    from wane.lab.report.lookup import runs_called, standard_run
+    from wane.lab.report.words import command
 
     console, runs = Terminal(), runs_called(name, _roots(out))
-    told = runs[0].texts if runs and runs[0].texts else find(name) if name in FOLDERS or not runs else None
+    told = runs[0].texts if runs and runs[0].texts else find(name) if name in modules() or not runs else None
     if told:
         about = Text.assemble((told.title, "bold"), f" ({told.source})\n{told.summary}")
         console.print(about)
@@ -133,8 +134,8 @@ def show(
 
 
 def _roots(out: Path) -> list[Path]:
-    """Returns the folders with runs that exist: the user's and the package's."""
-    return [root for root in (out, KEPT) if root.is_dir()]
+    """Returns the folders with runs that exist: the user's and those that came with packages."""
+    return [root for root in (out, *results()) if root.is_dir()]
 
 
 def compare(
@@ -153,9 +154,9 @@ def compare(
         out: folder of all runs
         verbose: show the differences of all rows of the tables
     """
-    from wane.report.compare import compare as compare_runs
-    from wane.report.differences import MOST_LINES, differences
-    from wane.report.lookup import one_run
+    from wane.lab.report.compare import compare as compare_runs
+    from wane.lab.report.differences import MOST_LINES, differences
+    from wane.lab.report.lookup import one_run
 
     console, most = Terminal(), None if verbose else MOST_LINES
     one, other = (one_run(name, scale, _roots(out)) for name in (a, b))

@@ -1,4 +1,4 @@
-"""`wane run` and `wane reproduce` compute experiments."""
+"""`wane run` computes an experiment."""
 
 import contextlib
 from collections.abc import Sequence
@@ -8,16 +8,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
-from wane.commands.reading import list_experiments, write_report
+from wane import user_files
+from wane.commands.reading import list_experiments
 from wane.commands.terminal import Terminal
-from wane.experiments import FOLDERS, LEARNED, Scale, find, own
-from wane.runs.arguments import parse
-from wane.runs.errors import RunError, UsageError
-from wane.runs.options import Launcher
+from wane.lab.registry import find
+from wane.lab.runs.arguments import parse
+from wane.lab.runs.errors import RunError, UsageError
+from wane.lab.runs.options import Launcher
+from wane.lab.scales import Scale
 from wane.settings import Checked, Range
 
 if TYPE_CHECKING:
-    from wane.runs import Run
+    from wane.lab.runs import Run
 
 Unprefixed = tyro.conf.arg(name="")
 """Marks a nested dataclass whose options do not begin with the name of its field."""
@@ -60,11 +62,11 @@ def run(words: Sequence[str]) -> None:
         list_experiments(Path("out"))
         return
     options, settings, name = parse_run(words)
-    from wane import report as reports
-    from wane.runs import Run, run_all
+    from wane.lab import report as reports
+    from wane.lab.runs import Run, run_all
 
     each, console = Run(name, settings, options.scale, options.out), Terminal()
-    _refuse_other_file(each)
+    refuse_other_file(each)
     run_all([each], options.launch, resume=options.resume, save_seconds=options.save_seconds, console=console)
     console.print((reports.details if options.verbose else reports.summary)(reports.collect(each.folder.path)))
     console.say(f"results: {each.folder.path}")
@@ -76,51 +78,23 @@ def parse_run(words: Sequence[str]) -> tuple[RunOptions, Any, str]:
     The name and the scale decide which settings there are and what their defaults are, so they are read first. Raises
     UsageError, UnknownName or SettingError for words that make no sense.
     """
-    from wane.runs.settings import parse_settings
+    from wane.lab.runs.settings import parse_settings
 
     known, rest = parse(ScaleOption, words, "wane run", add_help=False, return_unknown_args=True)
     if not rest or rest[0].startswith("-"):
         raise UsageError("name the experiment before its options: wane run NAME … (wane list shows the names)")
     given, *rest = rest
-    name = own.add_file(given) if own.is_file_name(given) else given
+    name = user_files.add_file(given) if user_files.is_file_name(given) else given
     options, settings = parse_settings(find(name), RunOptions(known.scale), rest, prog=f"wane run {given}")
     return options, settings, name
 
 
-def _refuse_other_file(run: "Run") -> None:
+def refuse_other_file(run: "Run") -> None:
     """Raises RunError if a folder holds results of another file with an experiment of this name."""
-    from wane.report.collect import read
+    from wane.lab.report.collect import read
 
     folder = run.folder.path
-    found = read(folder).record.get("file") if own.is_file_name(run.name) and folder.is_dir() else None
-    if found and Path(found) != own.path_of(run.name) and Path(found).is_file():
+    found = read(folder).record.get("file") if user_files.is_file_name(run.name) and folder.is_dir() else None
+    if found and Path(found) != user_files.path_of(run.name) and Path(found).is_file():
         other = f"{found}, another file with an experiment of this name"
         raise RunError(f"{folder} holds results of {other}: choose another --out")
-
-
-def reproduce(
-    only: tuple[str, ...] = tuple(FOLDERS),
-    tabular: bool = False,
-    scale: Scale = "quick",
-    out: Path = Path("out"),
-    launch: Annotated[Launcher, Unprefixed] = LOCAL,
-    verbose: bool = False,
-) -> None:
-    """Runs all experiments that are not up to date, and writes the report.
-
-    Args:
-        only: names of experiments; all by default
-        tabular: leave out those that train networks, which take minutes each
-        scale: quick (minutes on two cores), or paper
-        out: folder of all runs and of the report
-        verbose: print every claim with its statement and details
-    """
-    from wane.runs import Run, run_all
-
-    names = [own.add_file(name) if own.is_file_name(name) else name for name in only]
-    chosen = [name for name in dict.fromkeys(names) if not (tabular and name in LEARNED)]
-    runs = [Run(name, find(name).settings(scale), scale, out) for name in chosen]
-    for each in runs:
-        _refuse_other_file(each)
-    run_all(runs, launch, resume=True, replace=True, console=Terminal())
-    write_report(out, verbose, () if only == tuple(FOLDERS) else [each.folder.path for each in runs])

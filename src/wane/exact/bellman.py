@@ -6,8 +6,8 @@ Started at Φ⁰ = (1 − λ) I the iteration converges to the λR. The paper bo
 γ^(k+1) / (1 − λγ). On the diagonal this bound is too small; γ^k / (1 − λγ) holds (`wane.exact.bounds.convergence`).
 This module exists to study the iteration. To obtain the λR, `wane.lambda_representation` is exact and far faster.
 
-The state–action form replaces PΦ by E[Φ(s₁, a₁) | s, a], where the policy draws a₁ in s₁. All functions accept NumPy,
-SciPy sparse and JAX alike, and any selection of columns (sites).
+With actions, E[Φ(s₁, a₁) | s, a] replaces PΦ, where the policy draws a₁ in s₁. All functions need
+only products with the kernel (`wane.kernels.Operator`), and accept any selection of columns (sites).
 """
 
 from typing import Any, NamedTuple
@@ -19,10 +19,12 @@ from wane.checks import check_range, is_traced
 from wane.depletion import Geometric
 from wane.exact.bounds import convergence
 from wane.exact.representations import check_parameters, check_tolerance
+from wane.kernels import KernelLike, Operator, check_operator
 from wane.limits import require_memory
-from wane.mdp import MDP, check_discount, check_kernel, check_policy, check_sites, probabilities
+from wane.mdp import MDP, check_discount, check_policy, check_sites, probabilities
 from wane.sums import namespace
-from wane.types import AnyArray, ArrayLike, Integer, KernelLike, Numbers, Scalar
+from wane.texts import brief
+from wane.types import AnyArray, ArrayLike, Integer, Numbers, Scalar
 
 
 def bellman_target(phi_next: Numbers, visited: Any, lam: Numbers, discount: Numbers) -> Any:
@@ -37,7 +39,7 @@ def bellman_target(phi_next: Numbers, visited: Any, lam: Numbers, discount: Numb
 
 def bellman_step(
     phi: Float[AnyArray, "states sites"],
-    kernel: Any,
+    kernel: Operator,
     lam: Numbers,
     discount: Scalar,
     sites: ArrayLike | None = None,
@@ -54,7 +56,7 @@ def bellman_action_step(
     discount: Scalar,
     sites: ArrayLike | None = None,
 ) -> Float[AnyArray, "states actions sites"]:
-    """Return G_λ Φ in the state–action form. `policy` holds actions (states,) or probabilities (states, actions)."""
+    """Return G_λ Φ for a Φ with actions. `policy` holds actions (states,) or probabilities (states, actions)."""
     xp = namespace(phi, policy)
     phi_next = mdp.backup(xp.einsum("sa,sak->sk", probabilities(policy, mdp.n_actions), phi))
     return bellman_target(phi_next, _visited(phi[:, 0], sites)[:, None], lam, discount)
@@ -76,6 +78,8 @@ class Iteration(NamedTuple):
     bound: float
     """a bound on the distance of the last Φ from the λR"""
 
+    __repr__ = brief
+
 
 def iterate(
     kernel: KernelLike,
@@ -91,7 +95,7 @@ def iterate(
     """Apply G_λ, starting from (1 − λ) I, until the Bellman error is below `tolerance`.
 
     With stop="bound" it takes as many steps as the corrected bound demands, so that the answer is known to be within
-    `tolerance`. If `mdp` is given, `kernel` is a policy, and the state–action form is iterated. Raises a ValueError if
+    `tolerance`. If `mdp` is given, `kernel` is a policy, and Φ(s, a, s') is iterated. Raises a ValueError if
     `max_steps` do not suffice.
     """
     depletion, discount = Geometric(lam), check_discount(discount)
@@ -100,7 +104,7 @@ def iterate(
     if stop == "bound" and discount == 1:
         raise ValueError("with discount 1 the bound does not shrink: use stop='error', or wane.lambda_representation")
     given: Any = kernel
-    checked: Any = check_policy(given, mdp.n_states, mdp.n_actions) if mdp else check_kernel(given)
+    checked: Any = check_policy(given, mdp.n_states, mdp.n_actions) if mdp else check_operator(given)
     n = checked.shape[0]
     sites = check_sites(sites, n)
     if is_traced(checked, discount, depletion.lam):

@@ -1,8 +1,8 @@
 """The paper's bounds, as printed and as they hold.
 
-Every function takes form="corrected" (default) or form="paper". Where the paper's form or its proof fails,
-`wane.exact.counterexamples` has a function of the same name. It returns a case in which the paper's form or a step of
-its proof fails and the corrected form holds.
+With `printed=True` a function returns the bound as the paper prints it, otherwise the bound that holds. Where the
+printed bound or its proof fails, `wane.exact.counterexamples` has a function of the same name. It returns a case in
+which the printed bound or a step of its proof fails and the corrected bound holds.
 
 | bound | the paper | here |
 | --- | --- | --- |
@@ -26,7 +26,10 @@ from every state. The paper's proof compares the two policies at different actio
 that are greedy on their own Q. Theorem B.1's constant C drops the ‖r_i‖ of its lemma B.5.
 """
 
-from typing import Any, Literal
+import warnings
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from jaxtyping import Float
@@ -35,16 +38,24 @@ from wane.checks import check_range, is_traced
 from wane.depletion import Diminishing, Geometric
 from wane.exact.patches import patch_representation
 from wane.exact.system import check_cancellation
+from wane.kernels import KernelLike
 from wane.mdp import check_discount
-from wane.types import ArrayLike, Integer, KernelLike, Numbers, Real, Scalar
+from wane.types import ArrayLike, Integer, Numbers, Real, Scalar
 
-Form = Literal["corrected", "paper"]
+Bound = TypeVar("Bound", bound=Callable[..., Any])
 
 
-def _is_paper(form: str) -> bool:
-    if form not in ("corrected", "paper"):
-        raise ValueError(f'form is "corrected" or "paper", got {form!r}')
-    return form == "paper"
+def _printed_was_form(bound: Bound) -> Bound:
+    """Let `form="paper"` and `form="corrected"`, the words of 0.2.0, stand for `printed` for one release."""
+
+    @wraps(bound)
+    def either(*args: Any, form: str | None = None, **named: Any) -> Any:
+        if form is not None:
+            warnings.warn("`form` is now `printed`, True for the paper's bound", DeprecationWarning, stacklevel=2)
+            named["printed"] = form == "paper"
+        return bound(*args, **named)
+
+    return cast(Bound, either)
 
 
 def _check(lam: ArrayLike, discount: Scalar, *others: ArrayLike) -> None:
@@ -70,19 +81,21 @@ def _over(numerator: Any, denominator: Any) -> Any:
     return np.divide(top, bottom, out=infinite, where=bottom > 0)[()]
 
 
-def contraction(phi: ArrayLike, other: ArrayLike, discount: Real, form: Form = "corrected") -> np.ndarray:
+@_printed_was_form
+def contraction(phi: ArrayLike, other: ArrayLike, discount: Real, printed: bool = False) -> np.ndarray:
     """Return an upper bound of |G Φ − G Φ'|, entry by entry."""
     check_discount(discount)
     difference = np.abs(np.asarray(phi) - np.asarray(other))
-    if not _is_paper(form):
+    if not printed:
         difference = np.broadcast_to(difference.max(axis=0), difference.shape)
     return discount * difference
 
 
-def convergence(k: Integer, lam: ArrayLike, discount: Scalar, form: Form = "corrected") -> Numbers:
+@_printed_was_form
+def convergence(k: Integer, lam: ArrayLike, discount: Scalar, printed: bool = False) -> Numbers:
     """Return an upper bound of |Φᵏ − Φ_λ| after k applications of G_λ to (1 − λ) I. It is infinite if λ = γ = 1."""
     _check(lam, discount, k)
-    return _over(discount ** (k + _is_paper(form)), _one_minus(np.asarray(lam), discount))
+    return _over(discount ** (k + printed), _one_minus(np.asarray(lam), discount))
 
 
 def maximum(lam: Numbers, discount: Scalar) -> tuple[Numbers, Numbers]:
@@ -92,13 +105,15 @@ def maximum(lam: Numbers, discount: Scalar) -> tuple[Numbers, Numbers]:
     return largest, discount * largest
 
 
-def mismatch(lam: Real, lam_hat: Real, discount: Real, r_max: Real, form: Form = "corrected") -> float:
+@_printed_was_form
+def mismatch(lam: Real, lam_hat: Real, discount: Real, r_max: Real, printed: bool = False) -> float:
     """Return an upper bound of ‖Q_λ − Q_λ̂‖∞ for one policy. It is infinite if γ = 1 and the λ's differ."""
     _check([lam, lam_hat], discount, r_max)
     difference, rest = abs(lam - lam_hat) * r_max, 1 - discount
-    return float(_over(difference, rest) if _is_paper(form) else _over(discount * difference, rest * rest))
+    return float(_over(difference, rest) if printed else _over(discount * difference, rest * rest))
 
 
+@_printed_was_form
 def gpi(
     lam: Real,
     lam_hat: Real,
@@ -106,55 +121,58 @@ def gpi(
     r_max: Real,
     epsilon: Real = 0.0,
     r_state_action: Real | None = None,
-    form: Form = "corrected",
+    printed: bool = False,
 ) -> float:
     """Return a bound b on how far the GPI policy can fall below its base policies: Q_λ^π ≥ max_j Q_λ̂^{π_j} − b.
 
-    The agent believes in λ̂ and ranks actions by estimates within ε of Q_λ̂. The paper's form needs r(s, a) as
-    `r_state_action` and raises a ValueError without it. The corrected form applies the theorem in the world that the
+    The agent believes in λ̂ and ranks actions by estimates within ε of Q_λ̂. The printed bound needs r(s, a) as
+    `r_state_action` and raises a ValueError without it. The corrected one applies the theorem in the world that the
     agent believes in and then passes to the true world, so its last term contains λ̂.
     """
     _check([lam, lam_hat], discount, r_max, epsilon)
-    if _is_paper(form):
+    if printed:
         if r_state_action is None:
-            raise ValueError("the paper's form needs r(s, a): pass r_state_action")
+            raise ValueError("the printed bound needs r(s, a): pass r_state_action")
         last = _over(discount * (1 - lam), _one_minus(lam, discount)) * r_state_action
         return float(_over(2 * epsilon + abs(lam - lam_hat) * r_max + last, 1 - discount))
     last = _over(discount * (1 - lam_hat), _one_minus(lam_hat, discount)) * r_max
     return float(_over(2 * epsilon + last, 1 - discount) + mismatch(lam, lam_hat, discount, r_max))
 
 
-def task_mismatch(lam: Real, discount: Real, r: ArrayLike, r_i: ArrayLike, form: Form = "corrected") -> float:
-    """Return an upper bound of ‖Q_r^π − Q_{r_i}^π‖∞ for one policy on two tasks (lemma B.8). Both forms hold."""
+@_printed_was_form
+def task_mismatch(lam: Real, discount: Real, r: ArrayLike, r_i: ArrayLike, printed: bool = False) -> float:
+    """Return an upper bound of ‖Q_r^π − Q_{r_i}^π‖∞ for one policy on two tasks (lemma B.8). Both bounds hold."""
     off = np.abs(np.asarray(r, float) - np.asarray(r_i, float)).max()
     _check(lam, discount, off)
-    extra = _over(discount * (1 - lam), _one_minus(lam, discount)) if _is_paper(form) else 0.0
+    extra = _over(discount * (1 - lam), _one_minus(lam, discount)) if printed else 0.0
     return float(_over(off * (1 + extra), 1 - discount))
 
 
+@_printed_was_form
 def optimum_mismatch(
     lam: Real,
     discount: Real,
     r: ArrayLike,
     r_i: ArrayLike,
     optimality_gap: Real = 0.0,
-    form: Form = "corrected",
+    printed: bool = False,
 ) -> float:
     """Return an upper bound of ‖Q_r^{π*} − Q_{r_i}^{π_i*}‖∞ for the best policies of two tasks (lemma B.7).
 
     `optimality_gap` is the largest amount by which another policy beats either of them on its own task, at any state
-    and action. It is 0 if each is best from every state, as with λ = 1. The paper's form has a larger term with λ
+    and action. It is 0 if each is best from every state, as with λ = 1. The printed bound has a larger term with λ
     instead.
     """
     _check(lam, discount, optimality_gap)
-    one_policy = task_mismatch(lam, discount, r, r_i, form)
-    if not _is_paper(form):
+    one_policy = task_mismatch(lam, discount, r, r_i, printed)
+    if not printed:
         return one_policy + float(optimality_gap)
     size = min(np.abs(np.asarray(r, float)).max(), np.abs(np.asarray(r_i, float)).max())
     fading = _over(discount * (1 - lam), _one_minus(lam, discount))
     return one_policy + float(_over(fading * size, 1 - discount))
 
 
+@_printed_was_form
 def gpi_extension(
     lam: Real,
     lam_hat: Real,
@@ -164,11 +182,11 @@ def gpi_extension(
     r_base: ArrayLike,
     epsilon: Real = 0.0,
     optimality_gap: Real = 0.0,
-    form: Form = "corrected",
+    printed: bool = False,
 ) -> float:
     """Return how far GPI over policies of tasks r_base, acting for task r_i, can fall below the best policy of task r.
 
-    As in the paper, the agent ranks actions by λ and is judged by λ̂: the corrected form bounds Q_λ^{π*} − Q_λ̂^π.
+    As in the paper, the agent ranks actions by λ and is judged by λ̂: the corrected bound is one of Q_λ^{π*} − Q_λ̂^π.
     Unlike for stationary rewards, one policy need not be best from all states: `optimality_gap` is the largest amount
     by which another policy beats a base policy on the base policy's own task.
     """
@@ -177,7 +195,7 @@ def gpi_extension(
     _check([lam, lam_hat], discount, size, size_acted, sizes_base, epsilon, optimality_gap)
     off, nearest = np.abs(task - acted).max(), np.abs(acted - base).max(axis=1).min()
     rest, fading = 1 - discount, _over(1 - lam, _one_minus(lam, discount))
-    if _is_paper(form):
+    if printed:
         sizes = min(size, size_acted) + min(size_acted, sizes_base.min())
         c = _over(discount * fading * (2 * off + 2 * nearest + sizes), rest)
         return float(_over(2 * (0.5 * abs(lam - lam_hat) * size + epsilon + off + nearest), rest) + c)

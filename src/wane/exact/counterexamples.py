@@ -50,7 +50,7 @@ def contraction() -> Counterexample:
         "|GΦ − GΦ'|(s, s') ≤ γ |Φ − Φ'|(s, s')",
         "|GΦ − GΦ'|(s, s') ≤ γ max over s of |Φ − Φ'|(·, s')",
         "two states that swap, γ = 0.9, λ = ½; Φ and Φ' differ in one entry",
-        float((moved - bounds.contraction(phi, other, 0.9, form="paper")).max()),
+        float((moved - bounds.contraction(phi, other, 0.9, printed=True)).max()),
         float((moved - bounds.contraction(phi, other, 0.9)).max()),
     )
 
@@ -66,7 +66,7 @@ def convergence() -> Counterexample:
         "|Φᵏ − Φ| ≤ γ^(k+1) / (1 − λγ)",
         "|Φᵏ − Φ| ≤ γ^k / (1 − λγ)",
         "one state, λ = 1, γ = 0.9, k = 5: the ratio is 1/γ, the largest possible",
-        error - float(bounds.convergence(k, 1.0, discount, form="paper")),
+        error - float(bounds.convergence(k, 1.0, discount, printed=True)),
         error - float(bounds.convergence(k, 1.0, discount)),
     )
 
@@ -107,7 +107,7 @@ def mismatch() -> Counterexample:
         "‖Q_λ − Q_λ̂‖ ≤ |λ − λ̂| ‖r‖ / (1 − γ)",
         "‖Q_λ − Q_λ̂‖ ≤ γ |λ − λ̂| ‖r‖ / (1 − γ)²",
         "one state, r = 1, γ = 0.99, λ = 1, λ̂ = 0.999: exceeded 90-fold",
-        error - bounds.mismatch(lam, lam_hat, discount, 1.0, form="paper"),
+        error - bounds.mismatch(lam, lam_hat, discount, 1.0, printed=True),
         error - bounds.mismatch(lam, lam_hat, discount, 1.0),
     )
 
@@ -130,7 +130,7 @@ def gpi() -> Counterexample:
     q_base = lambda_representation(mdp.under(base), lam, discount=discount).q_values(mdp, rewards)
     q = lambda_representation(mdp.under(q_base.argmax(1)), lam, discount=discount).q_values(mdp, rewards)
     lost = q_base - q
-    allowed = np.array([bounds.gpi(lam, lam, discount, 5.0, r_state_action=r, form="paper") for r in rewards])
+    allowed = np.array([bounds.gpi(lam, lam, discount, 5.0, r_state_action=r, printed=True) for r in rewards])
     return Counterexample(
         "theorem 5.1, GPI",
         "Q^π ≥ max Q^{π_j} − (… + γ (1 − λ) r(s, a) / (1 − λγ)) / (1 − γ)",
@@ -176,7 +176,7 @@ def gpi_extension() -> Counterexample:
         "‖Q_λ^{π*} − Q_λ̂^π‖ ≤ 2/(1 − γ) (½ |λ − λ̂| ‖r‖ + …) + (1 − λ)/(1 − λγ) C",
         "with γ |λ − λ̂| ‖r‖ / (1 − γ)² for a wrong λ, and C = γ ‖r_i‖ / (1 − γ)",
         "one state, one action, γ = 0.99, λ = 1, λ̂ = 0.999",
-        error - bounds.gpi_extension(lam, lam_hat, discount, r, r, r[None], form="paper"),
+        error - bounds.gpi_extension(lam, lam_hat, discount, r, r, r[None], printed=True),
         error - bounds.gpi_extension(lam, lam_hat, discount, r, r, r[None]),
     )
 
@@ -218,7 +218,7 @@ def lambda_operator() -> Counterexample:
 def eligibility_trace() -> Counterexample:
     """The paper's Ω is not the value of the eligibility-trace reward, because Ω counts the present visit too."""
     discount, drop, regrow = 0.9, 0.5, 0.5
-    omega = representation(_LOOP, EligibilityTrace(drop, regrow, form="representation"), discount=discount).matrix
+    omega = representation(_LOOP, EligibilityTrace(drop, regrow, equation="representation"), discount=discount).matrix
     value = _simulate_loop(EligibilityTrace(drop, regrow), discount)
     ours = representation(_LOOP, EligibilityTrace(drop, regrow), discount=discount).matrix
     return Counterexample(
@@ -234,8 +234,10 @@ def eligibility_trace() -> Counterexample:
 def total_time() -> Counterexample:
     """The total-time reward grows while the agent is away, but its representation shrinks."""
     discount, drop, regrow = 0.8, 0.5, 0.9
-    paper = representation(_SWAP, TotalTime(drop, regrow, form="representation"), discount=discount, sites=[0]).matrix
-    ours = representation(_SWAP, TotalTime(drop, regrow), discount=discount, sites=[0]).matrix
+    paper, ours = (
+        representation(_SWAP, TotalTime(drop, regrow, equation), discount=discount, sites=[0]).matrix
+        for equation in ("representation", "reward")
+    )
     cycle = drop / regrow * discount**2
     value = 1 / (1 - cycle)
     return Counterexample(

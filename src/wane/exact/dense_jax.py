@@ -15,7 +15,7 @@ from jaxtyping import Array, Float
 
 from wane.checks import is_traced
 from wane.exact.elimination import eliminate
-from wane.exact.system import ACCEPTED_ERROR, ACCEPTED_ERROR_32, NEAR_ONE, InaccurateSolve
+from wane.exact.system import ACCEPTED_ERROR, ACCEPTED_ERROR_32, NEAR_ONE, USE_64_BITS, InaccurateSolve
 from wane.types import Numbers
 
 _UNKNOWN = 512  # Up to this many states are eliminated if the discount is traced, as it may be close to 1.
@@ -24,20 +24,20 @@ Columns = Float[Array, "states columns"]
 
 
 def solve_jax(
-    kernel: Float[Array, "states states"], columns: Columns, weight: Numbers, loss: Numbers, may_grow: bool = False
+    kernel: Float[Array, "states states"], columns: Columns, weight: Numbers, leak: Numbers, may_grow: bool = False
 ) -> tuple[Columns, Float[Array, ""], str]:
     """Return X, its relative residual, and how it was found.
 
-    `weight` is one number or one for each state, and `loss` is 1 − weight. Raises InaccurateSolve if the error may be
+    `weight` is one number or one for each state, and `leak` is 1 − weight. Raises InaccurateSolve if the error may be
     too large; while JAX traces, the solution is NaN instead. With `may_grow` weights may exceed 1. Elimination cannot
     solve such systems, and 32 bits do not suffice where they are nearly singular.
     """
-    near_one = len(kernel) <= _UNKNOWN if is_traced(loss) else bool(np.min(loss) < NEAR_ONE)
+    near_one = len(kernel) <= _UNKNOWN if is_traced(leak) else bool(np.min(leak) < NEAR_ONE)
     # Numbers of 64 bits are rounded here and not before, so that 1 − weight keeps its digits in 32 bits too.
-    weight, loss = (jnp.broadcast_to(jnp.asarray(a, kernel.dtype), kernel.shape[:1]) for a in (weight, loss))
+    weight, leak = (jnp.broadcast_to(jnp.asarray(a, kernel.dtype), kernel.shape[:1]) for a in (weight, leak))
     moves = weight[:, None] * kernel
     if not may_grow and (near_one or moves.dtype == jnp.float32):
-        x, residual = _by_elimination(moves, loss + weight * _leak(kernel), columns)
+        x, residual = _by_elimination(moves, leak + weight * _exits(kernel), columns)
         error, how = jnp.where(jnp.isfinite(x).all(), 0.0, jnp.inf), "elimination (JAX)"
     else:
         (x, residual, error), how = _by_lu(moves, columns), "dense LU (JAX)"
@@ -46,13 +46,33 @@ def solve_jax(
     if not is_traced(good) and not bool(good):
         raise InaccurateSolve(
             f"the system in {moves.dtype} has a relative residual of {float(residual):.1e} and an error of up to "
-            f"{float(error):.1e}: use a smaller discount, pass the kernel as a NumPy array, or switch on 64 bits with "
-            'jax.config.update("jax_enable_x64", True)'
+            f"{float(error):.1e}: use a smaller discount, pass the kernel as a NumPy array, or {USE_64_BITS}"
         )
     return jnp.where(good, x, jnp.nan), residual, how
 
 
-def _leak(kernel: Float[Array, "states states"]) -> Float[Array, " states"]:
+def solve_each_jax(
+    kernel: Float[Array, "states states"], columns: Columns, weights: Array, leaks: Array, what: str
+) -> tuple[Columns, Float[Array, " columns"]]:
+    """Return X and the relative residuals if each column has a weight (or weights: states first) of its own.
+
+    Raises InaccurateSolve if `what` is solved for cannot be found accurately; while JAX traces, it is NaN instead.
+    """
+
+    def one(column: Any, weight: Any, leak: Any) -> tuple[Any, Any]:
+        x, residual, _ = solve_jax(kernel, column[:, None], weight, leak)
+        return x[:, 0], residual
+
+    x, residuals = jax.vmap(one, (1, -1, -1), (1, 0))(columns, weights, leaks)
+    if not is_traced(x) and bool(jnp.isnan(x).any()):
+        raise InaccurateSolve(
+            f"{what} cannot be solved accurately in {x.dtype}: use a smaller discount, pass the kernel as a NumPy "
+            f"array, or {USE_64_BITS}"
+        )
+    return x, residuals
+
+
+def _exits(kernel: Float[Array, "states states"]) -> Float[Array, " states"]:
     """Return 1 minus the sum of each row, or 0 if that sum is 1 up to rounding."""
     missing = 1 - kernel.sum(1)
     return jnp.where(jnp.abs(missing) <= (1e-5 if kernel.dtype == jnp.float32 else 1e-8), 0.0, missing)

@@ -9,7 +9,7 @@ is (I − γP) x = b, written without its diagonal. The entry 1 − γ P(i, i) o
 1 − γ is 1e-12, that rounding spoils all but four digits of the answer.
 
 A state is eliminated by observing the chain only while it is elsewhere: the weights of the paths through the state are
-added to the weights and losses of the other states. Numbers of equal sign are never subtracted, so each entry of x
+added to the weights and leaks of the other states. Numbers of equal sign are never subtracted, so each entry of x
 keeps its relative accuracy (Grassmann, Taksar and Heyman 1985; Alfa, Xue and Ye 2002). The states are eliminated in
 halves, so nearly all of the work is products of matrices.
 """
@@ -32,7 +32,7 @@ def eliminate(
     rhs: Float[AnyArray, "states columns"],
     block: int = _BLOCK,
 ) -> Float[AnyArray, "states columns"]:
-    """Return x for the weights a, the losses v and the right-hand sides b, which are not negative.
+    """Return x for the weights a, the leaks v and the right-hand sides b, which are not negative.
 
     The diagonal of `away` is ignored. States that are never lost (a closed class with v = 0) give infinite or undefined
     numbers. `block` is the number of states that are eliminated one by one.

@@ -37,15 +37,16 @@ from scipy import linalg, sparse
 from wane.checks import check_range, is_traced
 from wane.depletion import Diminishing, Geometric
 from wane.exact.bellman import bellman_target
-from wane.exact.dense_jax import solve_jax
+from wane.exact.dense_jax import solve_each_jax
 from wane.exact.graph import recurrent_classes
 from wane.exact.methods import Method
 from wane.exact.patches import solve_column
 from wane.exact.representations import check_parameters
-from wane.exact.system import InaccurateSolve
-from wane.mdp import MDP, check_discount, check_kernel
+from wane.kernels import KernelLike, check_kernel, check_operator, require_matrix
+from wane.mdp import MDP, check_discount
 from wane.sums import namespace
-from wane.types import AnyArray, ArrayLike, KernelLike, Scalar
+from wane.texts import brief
+from wane.types import AnyArray, ArrayLike, Scalar
 
 
 class LambdaFeatures(NamedTuple):
@@ -62,6 +63,8 @@ class LambdaFeatures(NamedTuple):
     method: str
     """how these were solved"""
 
+    __repr__ = brief
+
     def values(self, weights: ArrayLike) -> Float[AnyArray, " states"]:
         """Return φ_λ(s) · w."""
         return self.matrix @ self._check_weights(weights)
@@ -70,7 +73,7 @@ class LambdaFeatures(NamedTuple):
         """Return φ_λ(s, a): `a` is taken once and the kernel's policy afterwards. Only a geometric depletion has it."""
         lam = self.depletion.common_ratio
         if lam is None:
-            raise TypeError(f"the state–action form needs a Geometric depletion, this one is {self.depletion!r}")
+            raise TypeError(f"φ_λ(s, a) needs a Geometric depletion, this one is {self.depletion!r}")
         return bellman_target(mdp.backup(self.matrix), self.features[:, None], lam, self.discount)
 
     def q_values(self, mdp: MDP, weights: ArrayLike) -> Float[AnyArray, "states actions"]:
@@ -106,10 +109,11 @@ def lambda_features(
 ) -> LambdaFeatures:
     """Return the exact λF of any kernel and any base features (states, features) in [0, 1].
 
-    `lam` is λ, one number or one for each feature, or any depletion that counts visits. JAX arrays give JAX arrays, and
+    `lam` is λ, one number or one for each feature, or any depletion that counts visits. A λ and a discount below 1 need
+    only products with the kernel, so it may be a SciPy `LinearOperator`. JAX arrays give JAX arrays, and
     `jit`, `vmap` and `grad` work for a λ and a discount below 1.
     """
-    checked, discount = check_kernel(kernel), check_discount(discount)
+    checked, discount = check_operator(kernel), check_discount(discount)
     phi = check_features(features, checked.shape[0])
     depletion: Any = lam if isinstance(lam, Diminishing) else _geometric(lam)
     depletion = check_parameters(depletion, phi.shape[1])
@@ -138,23 +142,12 @@ def _with_jax(kernel: Any, phi: Any, depletion: Any, discount: Any) -> LambdaFea
     lam = depletion.common_ratio
     if lam is None:
         raise TypeError(f"JAX arrays need a λ, not {depletion!r}: give NumPy arrays for other curves over visit counts")
+    kernel = require_matrix(kernel, "a λF in JAX")
     kernel = jnp.asarray(kernel.toarray() if sparse.issparse(kernel) else kernel)
     phi = jnp.asarray(phi, kernel.dtype)
-    # A known λ has 64 bits here, so that 1 − λ keeps its digits in 32 bits too.
-    kept, worn = (jnp.broadcast_to(jnp.asarray(each), np.shape(phi)[1]) for each in (lam, 1 - lam))
-
-    def one(column: Any, kept: Any, worn: Any) -> tuple[Any, Any]:
-        # 1 − weight is written as a sum, in which nothing cancels.
-        weight, loss = discount * ((1 - column) + kept * column), (1 - discount) + discount * worn * column
-        x, residual, _ = solve_jax(kernel, column[:, None], weight, loss)
-        return x[:, 0], residual
-
-    matrix, residuals = jax.vmap(one, (1, 0, 0), (1, 0))(phi, kept, worn)
-    if not is_traced(matrix) and bool(jnp.isnan(matrix).any()):
-        raise InaccurateSolve(
-            f"the λF cannot be solved accurately in {matrix.dtype}: use a smaller discount, pass NumPy arrays, or "
-            'switch on 64 bits with jax.config.update("jax_enable_x64", True)'
-        )
+    # A known λ has 64 bits, so 1 − λ keeps its digits in 32 bits too. 1 − weight is a sum in which nothing cancels.
+    weights, leaks = discount * ((1 - phi) + lam * phi), (1 - discount) + discount * (1 - lam) * phi
+    matrix, residuals = solve_each_jax(kernel, phi, weights, leaks, "the λF")
     return LambdaFeatures(matrix, phi, depletion, discount, residuals.max(), "dense (JAX)")
 
 
@@ -167,6 +160,8 @@ class Eigenfunctions(NamedTuple):
     """½ E (f(s) − f(s'))² of each function, in increasing order"""
     weights: Float[np.ndarray, " states"]
     """how often each state occurs"""
+
+    __repr__ = brief
 
     def unit_range(self) -> Float[np.ndarray, "states count"]:
         """Return the functions shifted and scaled to [0, 1], as the λF needs them; a constant one becomes 1."""

@@ -32,8 +32,9 @@ from wane.exact.levels import Levels, counted_levels, enclosing_levels, is_affin
 from wane.exact.memories import pick
 from wane.exact.product import Product, require_product
 from wane.exact.system import InaccurateSolve
+from wane.kernels import Operator, require_matrix
 from wane.limits import require_memory
-from wane.mdp import MDP, require_rows
+from wane.mdp import MDP
 from wane.regrowth import Elapsed, TimeElapsed
 from wane.sums import check_bound
 
@@ -45,7 +46,7 @@ _LEVELS = 4096  # Levels of memory with which a site that grows back is followed
 
 
 def finite_representation(
-    kernel: Any,
+    kernel: Operator,
     depletion: Depletion,
     discount: float,
     sites: Int[np.ndarray, " sites"],
@@ -77,7 +78,9 @@ def finite_representation(
     return phi
 
 
-def _return_times(kernel: Any, sites: Int[np.ndarray, " sites"], horizon: int) -> Float[np.ndarray, "horizon sites"]:
+def _return_times(
+    kernel: Operator, sites: Int[np.ndarray, " sites"], horizon: int
+) -> Float[np.ndarray, "horizon sites"]:
     """Return q_k, the probability that the first return to each site takes k = 0, …, H − 1 steps."""
     own = np.arange(len(sites))
     first, returns = np.zeros((kernel.shape[0], len(sites))), np.zeros((horizon, len(sites)))
@@ -122,7 +125,7 @@ def _paid(
 
 
 def _remembered(
-    kernel: Any, discount: float, horizon: int, depletion: Depletion, site: int, memory: Memory | None
+    kernel: Operator, discount: float, horizon: int, depletion: Depletion, site: int, memory: Memory | None
 ) -> Float[np.ndarray, " states"]:
     """Return Φ_H of one site with any other memory."""
     fresh = depletion.initial((1,))
@@ -137,7 +140,7 @@ def _remembered(
 
 
 def finite_patches(
-    kernel: Any,
+    kernel: Operator,
     patches: Sequence[Int[np.ndarray, " _states"]],
     depletion: Depletion,
     discount: float,
@@ -163,7 +166,7 @@ def finite_patches(
 
 
 def _by_levels(
-    kernel: Any,
+    kernel: Operator,
     discount: float,
     horizon: int,
     depletion: Depletion,
@@ -171,8 +174,8 @@ def _by_levels(
     after: Literal["fresh", "visit", "wait"] = "fresh",
 ) -> Float[np.ndarray, " _all"]:
     """Return Φ_H of one site, by following the levels of its memory."""
-    require_rows(kernel, f"{type(depletion).__name__} until a horizon")
-    mdp = MDP([kernel] if sparse.issparse(kernel) else kernel[:, None])
+    matrix = require_matrix(kernel, f"{type(depletion).__name__} until a horizon")
+    mdp = MDP([matrix] if sparse.issparse(matrix) else matrix[:, None])
     if isinstance(depletion, Diminishing):
         worth = np.asarray(depletion.worth(np.arange(horizon + 2)), float) + np.zeros(horizon + 2)
         check_bound(depletion, worth)
@@ -199,7 +202,7 @@ def _by_levels(
 
 
 def _affine(
-    kernel: Any, discount: float, horizon: int, depletion: Depletion, site: int, memory: float
+    kernel: Operator, discount: float, horizon: int, depletion: Depletion, site: int, memory: float
 ) -> Float[np.ndarray, " states"]:
     """Return a(s) + b(s) m for the memory m of the site."""
 

@@ -11,11 +11,10 @@ from jaxtyping import Bool, Int
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components, reverse_cuthill_mckee
 
-from wane.mdp import reachable
-from wane.types import Kernel
+from wane.kernels import Matrix, reachable
 
 
-def _pattern(kernel: Kernel) -> Any:
+def _pattern(kernel: Matrix) -> Any:
     """Return the kernel as a CSR array without explicit zeros. The caller's arrays are not changed."""
     pattern = sparse.csr_array(kernel if sparse.issparse(kernel) else np.asarray(kernel))
     if pattern.nnz and not pattern.data.all():
@@ -24,7 +23,7 @@ def _pattern(kernel: Kernel) -> Any:
     return pattern
 
 
-def recurrent_classes(kernel: Kernel) -> Int[np.ndarray, " states"]:
+def recurrent_classes(kernel: Matrix) -> Int[np.ndarray, " states"]:
     """Return the index of the recurrent class of each state, or −1 if the state is transient or ends an episode."""
     pattern = _pattern(kernel)
     count, component = connected_components(pattern, directed=True, connection="strong")
@@ -35,7 +34,7 @@ def recurrent_classes(kernel: Kernel) -> Int[np.ndarray, " states"]:
     return np.where(transient[component], -1, component)
 
 
-def can_reach(kernel: Kernel, states: Int[np.ndarray, " goals"]) -> Bool[np.ndarray, " states"]:
+def can_reach(kernel: Matrix, states: Int[np.ndarray, " goals"]) -> Bool[np.ndarray, " states"]:
     """Return a mask of the states from which any of the given states can be reached (these included)."""
     return reachable(_pattern(kernel).T, states)
 

@@ -34,6 +34,7 @@ from wane.depletion import Depletion, Memory
 from wane.exact.memories import count, distinct, find, keys, pick
 from wane.regrowth import Elapsed, TimeElapsed
 from wane.sums import check_bound
+from wane.texts import brief
 
 LONGEST_SETTLING = 100_000
 _SLOWEST = 1 - 27 / LONGEST_SETTLING  # A change that shrinks more slowly needs more steps to shrink to 10⁻¹².
@@ -63,6 +64,8 @@ class Levels(NamedTuple):
     """Another level that a visit may lead to."""
     chance: Float[np.ndarray, " levels"]
     """The probability that a visit leads to `visit_else` instead of `visit`."""
+
+    __repr__ = brief
 
     def place(self, memory: Memory) -> int:
         """Return the best level that is no better than the memory. Raises a ValueError if there is none."""

@@ -41,6 +41,7 @@ from wane.exact.system import (
     relative_residuals,
 )
 from wane.limits import memory_limit, require_memory
+from wane.texts import brief
 
 LinearOperator: Any = _LinearOperator  # SciPy chooses among its classes when one is made.
 lapack: Any = _lapack  # SciPy makes its routines at import, so type checkers do not see them.
@@ -57,13 +58,15 @@ _NARROW = 32  # Diagonals. Measurements showed a gain for a tridiagonal band; th
 _PROBE_ABOVE = 64  # From this many columns on, the residual of dense LU is probed instead of computed.
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Solution:
     """`x`, the relative residual of its worst column (see `wane.exact.solve.solve`), and how it was found."""
 
     x: Float[np.ndarray, " states *columns"]
     residual: float
     method: str
+
+    __repr__ = brief
 
 
 class Method(abc.ABC):
@@ -321,19 +324,19 @@ class Krylov(Method):
         The residual that the iterations update drifts away from the true one, which makes restarts necessary. Returns
         the solution and the number of iterations.
         """
-        x, used, last = np.zeros_like(block), 0, np.inf
+        x, spent, last = np.zeros_like(block), 0, np.inf
         while True:
             error = system.residual(block, x)
             relative = relative_residuals(system, error, x, block)
             todo = relative > 4.0 * self.tolerance
-            if not todo.any() or used >= self.max_iterations or relative.max() > last / 2:
-                return x, used
+            if not todo.any() or spent >= self.max_iterations or relative.max() > last / 2:
+                return x, spent
             last = relative.max()
             goal = np.minimum(self.tolerance / relative[todo], 0.1)
             with np.errstate(all="ignore"):
-                correction, taken = sweep(error[:, todo], goal, self.max_iterations - used)
+                correction, taken = sweep(error[:, todo], goal, self.max_iterations - spent)
             x[:, todo] += column_scale * np.where(np.isfinite(correction), correction, 0.0)
-            used += taken
+            spent += taken
 
 
 def _is_symmetric(kernel: Any) -> bool:

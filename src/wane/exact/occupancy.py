@@ -26,7 +26,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from wane.checks import is_traced, require
+from wane.checks import ensure, is_traced
 from wane.depletion import Depletion, Diminishing, Geometric, Memory
 from wane.exact.dense_jax import solve_jax
 from wane.exact.graph import recurrent_classes
@@ -41,9 +41,10 @@ from wane.exact.representations import (
 )
 from wane.exact.solve import solve
 from wane.exact.system import ACCEPTED_ERROR, ACCEPTED_ERROR_32, InaccurateSolve, leaving, product
-from wane.mdp import MDP, check_discount, check_kernel, check_sites, require_rows
+from wane.kernels import Matrix, Operator, check_kernel, require_matrix
+from wane.mdp import MDP, check_discount, check_sites
 from wane.sums import namespace
-from wane.types import AnyArray, ArrayLike, Kernel, Numbers, Scalar
+from wane.types import AnyArray, ArrayLike, Numbers, Scalar
 
 _SITES_AT_ONCE = 4096
 Found = tuple[Float[AnyArray, "states sites"], Float[AnyArray, " sites"], Scalar, str]
@@ -144,7 +145,7 @@ def _totals(depletion: Diminishing, x: Any, visits: Any, escape: Any) -> Any:
 
 
 def _occupancy(
-    depletion: Diminishing, kernel: Kernel | None, discount: Scalar, sites: Int[np.ndarray, " sites"], found: Found
+    depletion: Diminishing, kernel: Operator | None, discount: Scalar, sites: Int[np.ndarray, " sites"], found: Found
 ) -> Occupancy:
     """Return an `Occupancy` whose values are known to be finite."""
     first_visit, escape, residual, how = found
@@ -155,7 +156,7 @@ def _occupancy(
 
 @build.register
 def _(
-    depletion: Diminishing, kernel: Kernel, discount: Scalar, sites: Int[np.ndarray, " sites"], method: str | Method
+    depletion: Diminishing, kernel: Operator, discount: Scalar, sites: Int[np.ndarray, " sites"], method: str | Method
 ) -> Occupancy:
     if isinstance(kernel, jax.Array) or is_traced(discount):
         found = first_visit_and_escape_jax(jnp.asarray(kernel), discount, sites)
@@ -165,22 +166,22 @@ def _(
 
 
 def first_visit_and_escape(
-    kernel: Kernel,
+    kernel: Operator,
     discount: float,
     sites: Int[np.ndarray, " sites"],
     method: str | Method,
-    loss: float | None = None,
+    leak: float | None = None,
 ) -> Found:
     """Return F and 1 − R of the sites, the relative residual, and how they were found.
 
-    `loss` is 1 − discount. Pass it if you know it more precisely than the discount.
+    `leak` is 1 − discount. Pass it if you know it more precisely than the discount.
     """
     if discount == 1:
-        return _undiscounted(kernel, sites, method)
+        return _undiscounted(require_matrix(kernel, "discount 1"), sites, method)
     n, k = kernel.shape[0], len(sites)
     every = k == n and bool((sites == np.arange(n)).all())
     columns = None if every else _unit_columns(n, sites)
-    solution = solve(kernel, columns, discount=discount, method=method, loss=loss)
+    solution = solve(kernel, columns, discount=discount, method=method, leak=leak)
     d = solution.x[sites, np.arange(k)]
     return solution.x / d, 1 / d, solution.residual, solution.method
 
@@ -191,13 +192,12 @@ def _unit_columns(n: int, sites: Int[np.ndarray, " sites"]) -> Float[np.ndarray,
     return columns
 
 
-def _undiscounted(kernel: Any, sites: Int[np.ndarray, " sites"], method: str | Method) -> Found:
+def _undiscounted(kernel: Matrix, sites: Int[np.ndarray, " sites"], method: str | Method) -> Found:
     """Return F as hitting and 1 − R as escape probabilities, by one solve on the transient states.
 
     A site s' of a recurrent class is reached if and only if the chain is absorbed in that class, so the right-hand side
     is the probability of entering the class. For a transient site the system gives M, and F = M / d as with a discount.
     """
-    require_rows(kernel, "discount 1")
     k = len(sites)
     component = recurrent_classes(kernel)
     transient = np.flatnonzero(component < 0)
@@ -208,8 +208,8 @@ def _undiscounted(kernel: Any, sites: Int[np.ndarray, " sites"], method: str | M
         return first_visit, escape, 0.0, "recurrent classes"
     rows = kernel[transient]
     rhs = np.where(site_class >= 0, rows @ first_visit, transient[:, None] == sites)
-    leak = leaving(rows, component < 0)
-    solution = solve(rows[:, transient], rhs, discount=1.0, method=method, leak=leak)
+    exits = leaving(rows, component < 0)
+    solution = solve(rows[:, transient], rhs, discount=1.0, method=method, exits=exits)
     diagonal = np.ones(k)
     passing = np.flatnonzero(site_class < 0)
     diagonal[passing] = solution.x[np.searchsorted(transient, sites[passing]), passing]
@@ -222,13 +222,13 @@ def first_visit_and_escape_jax(
     kernel: Float[Array, "states states"],
     discount: Scalar,
     sites: Int[np.ndarray, " sites"],
-    loss: Scalar | None = None,
+    leak: Scalar | None = None,
 ) -> Found:
     """Return the same as `first_visit_and_escape` in JAX, differentiable in the kernel and the discount."""
     if not is_traced(discount) and float(discount) == 1:
         return _undiscounted_jax(kernel, sites)
     columns = jnp.asarray(_unit_columns(kernel.shape[0], sites), kernel.dtype)
-    x, residual, how = solve_jax(kernel, columns, discount, 1 - discount if loss is None else loss)
+    x, residual, how = solve_jax(kernel, columns, discount, 1 - discount if leak is None else leak)
     d = x[sites, np.arange(len(sites))]
     return x / d, 1 / d, residual, how
 
@@ -258,7 +258,7 @@ def equivalent_rewards(rewards: Numbers, depletion: Diminishing, self_occupancy:
     """
     xp = namespace(self_occupancy)
     d, checked = xp.asarray(self_occupancy), cast(Diminishing, check_depletion(depletion).checked())
-    d = require(
+    d = ensure(
         d,
         lambda d: jnp.isfinite(d) & (d >= 1 - 1e-5),
         "self_occupancy must be at least 1, because each state visits itself",

@@ -7,7 +7,14 @@ that the next visit to X after one in x is in x'. A curve f over visit counts pa
 
 For the paper's λⁿ this is one system, Φ_λ(·, X) = (I − γDP)⁻¹ 1_X with D = λ on X and 1 elsewhere. It is not additive
 over X, as the paper proves: splitting a patch into two that wear off separately is worth more
-(`wane.exact.bounds.subadditivity`). Patches that grow back are in `wane.exact.growing`.
+(`wane.exact.bounds.subadditivity`).
+
+The memory of a patch that grows back is represented by L levels (`wane.exact.levels`), so that (state, level) is a
+chain with n · L states. A visit to X moves the level by the matrix V, any other step moves it by W, and
+
+    Φ(·, X) = (I − γ (1_X P ⊗ V + (1 − 1_X) P ⊗ W))⁻¹ (1_X ⊗ worth),        at the level of a fresh patch.
+
+Low levels give a lower bound of Φ, and high levels an upper bound.
 """
 
 import math
@@ -17,21 +24,26 @@ from typing import Any, NamedTuple, NoReturn
 import jax
 import numpy as np
 from jaxtyping import Bool, Float, Int
+from scipy import sparse
 
 from wane.checks import check_range, is_traced
 from wane.depletion import Depletion, Diminishing, FirstVisits, Geometric
 from wane.exact.graph import can_reach, recurrent_classes
-from wane.exact.growing import growing_patches
+from wane.exact.levels import Levels, enclosing_levels
 from wane.exact.methods import Method
-from wane.exact.representations import check_parameters, check_sum_over_sites
+from wane.exact.representations import check_parameters, check_sum_over_sites, check_whole
 from wane.exact.solve import solve
 from wane.exact.system import leaving
+from wane.kernels import KernelLike, Matrix, Operator, check_operator, require_matrix
 from wane.limits import require_memory
-from wane.mdp import check_discount, check_kernel, check_sites
+from wane.mdp import check_discount, check_sites
 from wane.sums import SERIES_BLOCK, SERIES_TOLERANCE, check_bound
-from wane.types import ArrayLike, Integer, KernelLike, Scalar
+from wane.texts import brief
+from wane.types import ArrayLike, Integer, Scalar
 
 LONGEST_SUM = 200_000
+USUAL_PAIRS = 200_000
+"""Pairs of state and level that are made if `grid` is not given: solving for them takes about a second."""
 
 
 class PatchRepresentation(NamedTuple):
@@ -44,6 +56,8 @@ class PatchRepresentation(NamedTuple):
     """how these were solved"""
     truncation: float = 0.0
     """a bound on the error from a grid of memories, per unit of r̄; zero for depletions that count visits"""
+
+    __repr__ = brief
 
     def values(self, rewards: ArrayLike) -> Float[np.ndarray, " states"]:
         """Return V(s) for the first-visit reward r̄ of every patch."""
@@ -69,14 +83,15 @@ def patch_representation(
 ) -> PatchRepresentation:
     """Return the representation of patches, each a list of states or a mask.
 
-    It is exact for every curve over visit counts. For a depletion that grows back, `grid` is the number of memories of
+    It is exact for every curve over visit counts. `Geometric` and a discount below 1 need only products with the
+    kernel, so it may be a SciPy `LinearOperator`. For a depletion that grows back, `grid` is the number of memories of
     a patch, and the answer's `truncation` is a bound on its error. It is solved with NumPy in 64 bits, also for a JAX
     kernel. Raises a TypeError if JAX traces an argument.
     """
     if is_traced(kernel, discount, *jax.tree_util.tree_leaves(depletion)):
         raise TypeError("patches are solved outside of JAX: call this without jit, grad or vmap")
     given: Any = np.asarray(kernel) if isinstance(kernel, jax.Array) else kernel
-    checked, gamma = check_kernel(given), float(check_discount(discount))
+    checked, gamma = check_operator(given), float(check_discount(discount))
     if len(patches) == 0:
         raise ValueError("patches is empty: name at least one set of states")
     check_parameters(depletion, len(patches))
@@ -88,7 +103,8 @@ def patch_representation(
         found = [solve_column(checked, phi, depletion.at_sites(i), gamma, method) for i, phi in enumerate(indicators)]
         matrix = np.stack([column for column, _, _ in found], axis=1)
         return PatchRepresentation(matrix, max(residual for _, residual, _ in found), found[0][2])
-    low, high, residual, how = growing_patches(checked, sets, depletion, gamma, method, grid)
+    matrix = require_matrix(checked, f"a patch under {type(depletion).__name__}")
+    low, high, residual, how = _growing_patches(matrix, sets, depletion, gamma, method, grid)
     return PatchRepresentation((low + high) / 2, residual, how, float(np.max(np.abs(high - low))) / 2)
 
 
@@ -97,7 +113,7 @@ Column = tuple[Float[np.ndarray, " states"], float, str]
 
 
 def solve_column(
-    kernel: Any, phi: Float[np.ndarray, " states"], depletion: Any, discount: float, method: str | Method
+    kernel: Operator, phi: Float[np.ndarray, " states"], depletion: Any, discount: float, method: str | Method
 ) -> Column:
     """Return the expected discounted sum of rewards if a step in s counts as a visit with probability φ(s).
 
@@ -110,33 +126,35 @@ def solve_column(
         return _geometric_column(kernel, phi, float(depletion.common_ratio), discount, method)
     cure = "use Geometric, which needs one column, or fewer states that count"
     require_memory("a patch", (len(phi), "states"), (len(support), "states that count"), copies=5, cure=cure)
-    visits = _first_visits(kernel, phi, support, discount, method)
-    next_visit = discount * (kernel[support] @ visits.first)
-    escape = _escape(kernel[support], visits.never, visits.reach, discount)
+    matrix = require_matrix(kernel, f"a sum over visits under {type(depletion).__name__}")
+    visits = _first_visits(matrix, phi, support, discount, method)
+    next_visit = discount * (matrix[support] @ visits.first)
+    escape = _escape(matrix[support], visits.never, visits.reach, discount)
     return visits.first @ _sum_over_visits(next_visit, escape, depletion), visits.residual, visits.method
 
 
 def _geometric_column(
-    kernel: Any, phi: Float[np.ndarray, " states"], lam: float, discount: float, method: str | Method
+    kernel: Operator, phi: Float[np.ndarray, " states"], lam: float, discount: float, method: str | Method
 ) -> Column:
     """Return (I − γDP)⁻¹ φ with D = 1 − (1 − λ) φ on the states that can reach a visit, and zero elsewhere.
 
     With discount 1 the system of all states may be singular. If also λ = 1, visits in a recurrent class pay for ever,
     and a ValueError is raised.
     """
-    scale, loss = (1 - phi) + lam * phi, (1 - discount) + discount * (1 - lam) * phi
+    scale, leak = (1 - phi) + lam * phi, (1 - discount) + discount * (1 - lam) * phi
     if discount < 1:
-        solution = solve(kernel, phi, discount=discount, scale=scale, method=method, loss=loss)
+        solution = solve(kernel, phi, discount=discount, scale=scale, method=method, leak=leak)
         return solution.x, solution.residual, solution.method
-    if lam == 1 and np.any(recurrent_classes(kernel)[phi > 0] >= 0):
+    matrix = require_matrix(kernel, "discount 1")
+    if lam == 1 and np.any(recurrent_classes(matrix)[phi > 0] >= 0):
         _refuse_endless_visits(Geometric(lam))
-    reach = can_reach(kernel, np.flatnonzero(phi > 0))
+    reach = can_reach(matrix, np.flatnonzero(phi > 0))
     states, column = np.flatnonzero(reach), np.zeros(len(phi))
-    rows = kernel[states]
-    leak = leaving(rows, reach)
+    rows = matrix[states]
+    exits = leaving(rows, reach)
     inside = rows[:, states]
     solution = solve(
-        inside, phi[states], discount=1.0, scale=scale[states], method=method, leak=leak, loss=loss[states]
+        inside, phi[states], discount=1.0, scale=scale[states], method=method, exits=exits, leak=leak[states]
     )
     column[states] = solution.x
     return column, solution.residual, solution.method
@@ -156,7 +174,7 @@ class _Visits(NamedTuple):
 
 
 def _first_visits(
-    kernel: Any,
+    kernel: Matrix,
     phi: Float[np.ndarray, " states"],
     support: Int[np.ndarray, " support"],
     discount: float,
@@ -178,8 +196,8 @@ def _first_visits(
     rows, waits = kernel[states], 1 - phi[states]
     later = discount * waits[:, None] * (rows @ first_visit)
     rhs = np.column_stack([visit_now[states] + later, waits * _escape(rows, never, reach, discount)])
-    leak, loss = leaving(rows, unknown), (1 - discount) + discount * phi[states]
-    solution = solve(rows[:, states], rhs, discount=discount, scale=waits, method=method, leak=leak, loss=loss)
+    exits, leak = leaving(rows, unknown), (1 - discount) + discount * phi[states]
+    solution = solve(rows[:, states], rhs, discount=discount, scale=waits, method=method, exits=exits, leak=leak)
     first_visit[states], never[states] = solution.x[:, :-1], solution.x[:, -1]
     return _Visits(first_visit, never, reach, solution.residual, solution.method)
 
@@ -260,3 +278,53 @@ def _refuse_endless_visits(depletion: Diminishing) -> NoReturn:
         f"the patch is certain to be visited again and again, and the sum of what {depletion!r} pays there has no "
         "closed form or is infinite: discount, or use Geometric (λ < 1), FirstVisits or a Listed without tail"
     )
+
+
+def _growing_patches(
+    kernel: Matrix,
+    patches: Sequence[Int[np.ndarray, " _patch"]],
+    depletion: Depletion,
+    discount: float,
+    method: str | Method,
+    grid: Integer | None,
+) -> tuple[Float[np.ndarray, "states patches"], Float[np.ndarray, "states patches"], float, str]:
+    """Return a lower and an upper bound of Φ, the largest residual, and how it was solved."""
+    checked: Any = sparse.csr_array(kernel if sparse.issparse(kernel) else np.asarray(kernel))
+    usual = min(max(USUAL_PAIRS // checked.shape[0], 16), 2048)
+    size = usual if grid is None else check_whole("grid", grid, least=4)
+    sites = [depletion.at_sites(i) for i in range(len(patches))]
+    found = [_growing_patch(checked, *each, discount, method, size) for each in zip(patches, sites, strict=True)]
+    low, high = (np.stack([columns[side] for columns, _, _ in found], axis=1) for side in (0, 1))
+    return low, high, max(residual for _, residual, _ in found), found[0][2]
+
+
+def _growing_patch(
+    kernel: Any, states: Int[np.ndarray, " _patch"], depletion: Any, discount: float, method: str | Method, size: int
+) -> tuple[tuple[np.ndarray, np.ndarray], float, str]:
+    """Return a lower and an upper bound of Φ(·, X), the residual, and how it was solved."""
+    # With discount 1 the system of states that never reach the patch is singular.
+    reach = np.flatnonzero(can_reach(kernel, states))
+    kernel_within, inside = kernel[reach][:, reach], np.isin(reach, states)
+    factors = (kernel_within.nnz, "transitions"), (size, "memories")
+    require_memory("a patch that grows back", *factors, copies=6, cure="give a smaller `grid`")
+    low, high = enclosing_levels(depletion, size, None, fixed_policy=True)
+    columns, solutions = [], []
+    for levels in (low,) if low is high else (low, high):
+        pays = np.kron(inside, levels.worth)
+        solutions.append(solve(_moves(kernel_within, inside, levels), pays, discount=discount, method=method))
+        columns.append(np.zeros(kernel.shape[0]))
+        columns[-1][reach] = solutions[-1].x.reshape(len(reach), -1)[:, levels.fresh]
+    how = f"{solutions[0].method}, {len(low.worth)} memories"
+    return (columns[0], columns[-1]), max(each.residual for each in solutions), how
+
+
+def _moves(kernel: Any, inside: Bool[np.ndarray, " states"], levels: Levels) -> Any:
+    """Return the kernel over (state, level)."""
+    own, n = np.arange(len(levels.worth)), len(levels.worth)
+    chances = np.concatenate([1 - levels.chance, levels.chance])
+    visit = sparse.csr_array((chances, (np.tile(own, 2), np.concatenate([levels.visit, levels.visit_else]))), (n, n))
+    wait = sparse.csr_array((np.ones(n), (own, levels.wait)), (n, n))
+    on, off = (sparse.diags_array(mask.astype(float)) @ kernel for mask in (inside, ~inside))
+    moves = sparse.csr_array(sparse.kron(on, visit) + sparse.kron(off, wait))
+    moves.eliminate_zeros()
+    return moves

@@ -56,6 +56,11 @@ class Optimum(NamedTuple):
     sites: Sites
     horizon: int | None
 
+    def __repr__(self) -> str:
+        least, most = f"{self.values.min():.6g}", f"{self.values.max():.6g}"
+        sizes = f"{len(self.values)} states, {len(self.sites)} sites, {self.policy.shape[-1]} combinations of levels"
+        return f"Optimum({sizes}, horizon={self.horizon}, values from {least} to {most}, error={self.error:.1e})"
+
     @property
     def caps(self) -> tuple[int, ...]:
         """The number of the last level of each site: for visit counts, larger counts are treated as this one."""
@@ -208,13 +213,13 @@ def _worth_tables(
     tables, curve = [], None
     for i, size in enumerate(sizes):
         curve = _curve(problem, depletion, i, longest, cut) if curve is None or not shared else curve
-        worth, loss = curve
+        worth, left_out = curve
         wanted = 0.5 * problem.tolerance / k / size if size else np.inf
-        # `loss` never rises, so this is the first count with a loss that is small enough.
-        chosen = int(np.count_nonzero(loss > wanted)) if given is None else int(given[i])
+        # It never rises with the count, so this is the first count that leaves out little enough.
+        chosen = int(np.count_nonzero(left_out > wanted)) if given is None else int(given[i])
         chosen = min(chosen, longest)
         tables.append(np.append(worth[:chosen], worth[-1]))
-        omitted += size * float(loss[chosen])
+        omitted += size * float(left_out[chosen])
         problem.require([len(table) for table in tables])
     return tables, omitted
 
@@ -222,10 +227,10 @@ def _worth_tables(
 def _curve(
     problem: _Problem, depletion: Depletion, site: int, longest: int, cut: bool
 ) -> tuple[Float[np.ndarray, " counts"], Float[np.ndarray, " counts"]]:
-    """Return f(0), …, f(longest) of a site, and for each count the largest loss, per unit of r̄, if counting ends there.
+    """Return f(0), …, f(longest) of a site, and the most that each count leaves out per unit of r̄ if it is the last.
 
     The (m + 1)-th visit to a site comes at time m at the earliest. From there on the error is at most |f(n) − f(∞)| for
-    each visit, and also at most the largest such value for each step: the smaller of the two sums bounds the loss.
+    each visit, and also at most the largest such value for each step: the smaller of the two sums is the bound.
     """
     require_memory("a curve over visit counts", (longest + 1, "visits"), copies=6, cure="give a shorter `horizon`")
     n = np.arange(longest + 1)

@@ -31,16 +31,27 @@ from scipy.sparse.linalg import spsolve
 
 from wane.checks import is_traced
 from wane.depletion import Depletion, Memory
-from wane.exact.interpolation import interpolations
-from wane.exact.lines import AT_ONCE, forgets, line_of_memories, pays_along
-from wane.exact.memories import count, distinct, find, keys, pick, waits
+from wane.exact.memories import (
+    AT_ONCE,
+    count,
+    distinct,
+    find,
+    forgets,
+    interpolations,
+    keys,
+    line_of_memories,
+    pays_along,
+    pick,
+    waits,
+)
 from wane.exact.methods import Method
 from wane.exact.occupancy import first_visit_and_escape
 from wane.exact.representations import Representation, build, check_columns, check_depletion, check_tolerance
+from wane.kernels import KernelLike, Matrix, Operator, check_kernel, require_matrix
 from wane.limits import require_memory
-from wane.mdp import check_discount, check_kernel, check_sites, require_rows
+from wane.mdp import check_discount, check_sites
 from wane.sums import check_bound
-from wane.types import AnyArray, ArrayLike, Kernel, KernelLike, Real, Scalar
+from wane.types import AnyArray, ArrayLike, Real, Scalar
 
 TOLERANCE = 1e-6
 LONGEST_RETURN = 100_000
@@ -94,10 +105,10 @@ class Renewal(Representation):
 
 @build.register
 def _(
-    depletion: Depletion, kernel: Kernel, discount: Scalar, sites: Int[np.ndarray, " sites"], method: str | Method
+    depletion: Depletion, kernel: Operator, discount: Scalar, sites: Int[np.ndarray, " sites"], method: str | Method
 ) -> Renewal:
-    require_rows(kernel, f"a representation under {type(depletion).__name__}")
-    return _renewal(depletion, kernel, discount, sites, method, TOLERANCE)
+    matrix = require_matrix(kernel, f"a representation under {type(depletion).__name__}")
+    return _renewal(depletion, matrix, discount, sites, method, TOLERANCE)
 
 
 def renewal_representation(
@@ -119,7 +130,7 @@ def renewal_representation(
 
 def _renewal(
     depletion: Depletion,
-    kernel: Kernel,
+    kernel: Matrix,
     discount: Scalar,
     sites: Int[np.ndarray, " sites"],
     method: str | Method,

@@ -24,17 +24,17 @@ from scipy import sparse
 
 from wane.checks import is_traced
 from wane.depletion import Geometric, Memory
-from wane.exact.dense_jax import solve_jax
+from wane.exact.dense_jax import solve_each_jax, solve_jax
 from wane.exact.graph import can_reach
 from wane.exact.methods import Method
 from wane.exact.occupancy import first_visit_and_escape
 from wane.exact.representations import Representation, build
 from wane.exact.solve import solve
-from wane.exact.system import InaccurateSolve, check_cancellation, leaving
+from wane.exact.system import USE_64_BITS, InaccurateSolve, check_cancellation, leaving
+from wane.kernels import Operator, require_matrix
 from wane.limits import require_memory
-from wane.mdp import require_rows
 from wane.regrowth import EligibilityTrace, TotalTime
-from wane.types import AnyArray, Kernel, Scalar
+from wane.types import AnyArray, Scalar
 
 
 @jax.tree_util.register_dataclass
@@ -65,59 +65,34 @@ class Trace(Representation):
 @build.register
 def _(
     depletion: EligibilityTrace,
-    kernel: Kernel,
+    given: Operator,
     discount: Scalar,
     sites: Int[np.ndarray, " sites"],
     method: str | Method,
 ) -> Trace:
-    require_rows(kernel, f"a representation under {type(depletion).__name__}")
+    kernel = require_matrix(given, f"a representation under {type(depletion).__name__}")
     if np.ndim(depletion.regrow) and (isinstance(kernel, jax.Array) or is_traced(depletion.regrow)):
         _require_system_for_each_site(kernel.shape[0], len(sites))
     visits = build(Geometric(1.0), kernel, discount, sites, method)
     regrow = depletion.regrow
     # 1 − γλ_r as a sum keeps its digits where γ and λ_r are both close to 1.
-    loss = (1 - discount) + discount * (1 - regrow)
+    leak = (1 - discount) + discount * (1 - regrow)
     if isinstance(visits.matrix, jax.Array) or is_traced(regrow):
         matrix = jnp.asarray(kernel)
-        rates, losses = (jnp.broadcast_to(jnp.asarray(a, matrix.dtype), sites.shape) for a in (discount * regrow, loss))
-        fading = _fading_jax(matrix, rates, losses, sites)
+        rates, leaks = (jnp.broadcast_to(jnp.asarray(a, matrix.dtype), sites.shape) for a in (discount * regrow, leak))
+        units = jnp.eye(len(matrix), dtype=matrix.dtype)[:, sites]
+        fading, _ = solve_each_jax(matrix, units, rates, leaks, "the eligibility trace")
         returns = rates * jnp.einsum("it,ti->i", matrix[sites], fading, precision="highest")
     else:
-        rates, losses = np.broadcast_to(discount * regrow, sites.shape), np.broadcast_to(loss, sites.shape)
+        rates, leaks = np.broadcast_to(discount * regrow, sites.shape), np.broadcast_to(leak, sites.shape)
         fading = np.zeros_like(visits.matrix)
-        for rate, rest in {*zip(rates.tolist(), losses.tolist(), strict=True)}:
-            mine = losses == rest
+        for rate, rest in {*zip(rates.tolist(), leaks.tolist(), strict=True)}:
+            mine = leaks == rest
             first_visit, escape, _, _ = first_visit_and_escape(kernel, rate, sites[mine], method, rest)
             fading[:, mine] = first_visit / escape
         rows: Any = kernel[sites]
         returns = rates * np.ravel((rows.multiply(fading.T) if sparse.issparse(rows) else rows * fading.T).sum(1))
     return Trace(kernel, depletion, discount, sites, visits.residual, visits.method, visits.matrix, fading, returns)
-
-
-def _fading_jax(
-    kernel: Float[Array, "states states"],
-    rates: Float[Array, " sites"],
-    losses: Float[Array, " sites"],
-    sites: Int[np.ndarray, " sites"],
-) -> Float[Array, "states sites"]:
-    """Return columns of the SR, each for its own discount."""
-    units = jnp.eye(kernel.shape[0], dtype=kernel.dtype)[sites]
-
-    def column(rate: Any, loss: Any, unit: Any) -> Any:
-        return solve_jax(kernel, unit[:, None], rate, loss)[0][:, 0]
-
-    found = jax.vmap(column, out_axes=1)(rates, losses, units)
-    _refuse_nan(found, "the eligibility trace could not be summed")
-    return found
-
-
-def _refuse_nan(found: Any, what: str) -> None:
-    """Raise InaccurateSolve if a solution contains NaN. Under `vmap` nothing can be raised, and NaN marks an error."""
-    if not is_traced(found) and bool(jnp.isnan(found).any()):
-        raise InaccurateSolve(
-            f"{what} in {found.dtype}: use a smaller discount, pass the kernel as a NumPy array, or switch on 64 bits "
-            'with jax.config.update("jax_enable_x64", True)'
-        )
 
 
 @jax.tree_util.register_dataclass
@@ -140,16 +115,16 @@ class _Factors(NamedTuple):
     """λ_d"""
     growth: Any
     """q"""
-    loss_at_site: Any
+    leak_at_site: Any
     """1 − γλ_d"""
-    loss_elsewhere: Any
+    leak_elsewhere: Any
     """1 − γq"""
 
     @classmethod
     def of(cls, depletion: TotalTime, discount: Scalar) -> "_Factors":
         """Return the factors. Their distances from 1 are sums, which keep their digits if the factors are near 1."""
         drop, regrow = depletion.drop, depletion.regrow
-        grows = depletion.form == "reward"
+        grows = depletion.equation == "reward"
         elsewhere = (regrow - discount) / regrow if grows else (1 - discount) + discount * (1 - regrow)
         return cls(discount, drop, depletion.growth, (1 - discount) + discount * (1 - drop), elsewhere)
 
@@ -163,21 +138,21 @@ class _Factors(NamedTuple):
 
 @build.register
 def _(
-    depletion: TotalTime, kernel: Kernel, discount: Scalar, sites: Int[np.ndarray, " sites"], method: str | Method
+    depletion: TotalTime, given: Operator, discount: Scalar, sites: Int[np.ndarray, " sites"], method: str | Method
 ) -> Total:
-    require_rows(kernel, f"a representation under {type(depletion).__name__}")
+    kernel = require_matrix(given, f"a representation under {type(depletion).__name__}")
     factors = _Factors.of(depletion, discount)
     if isinstance(kernel, jax.Array) or is_traced(*factors):
-        known_to_shrink = not is_traced(factors.loss_elsewhere) and bool(np.all(factors.loss_elsewhere >= 0))
-        may_grow = depletion.form == "reward" and not known_to_shrink
+        known_to_shrink = not is_traced(factors.leak_elsewhere) and bool(np.all(factors.leak_elsewhere >= 0))
+        may_grow = depletion.equation == "reward" and not known_to_shrink
         unit = _total_time_jax(jnp.asarray(kernel), sites, factors, may_grow)
         return Total(kernel, depletion, discount, sites, jnp.zeros(()), "a system for each site (JAX)", unit)
     factors = factors.per_site(np, len(sites))
-    rate, loss, growth = float(discount) * float(factors.growth[0]), factors.loss_elsewhere[0], factors.growth[0]
+    rate, leak, growth = float(discount) * float(factors.growth[0]), factors.leak_elsewhere[0], factors.growth[0]
     unit, apart, residuals, how = np.zeros((kernel.shape[0], len(sites))), np.arange(len(sites)), [0.0], ""
-    if np.all(factors.loss_elsewhere == loss) and 0 < rate < 1:
+    if np.all(factors.leak_elsewhere == leak) and 0 < rate < 1:
         # If all sites grow alike, the discount changes from γ to γq, and only visits differ, by the factor λ_d/q.
-        first_visit, escape, residual, how = first_visit_and_escape(kernel, rate, sites, method, float(loss))
+        first_visit, escape, residual, how = first_visit_and_escape(kernel, rate, sites, method, float(leak))
         rest = (growth - factors.drop) + factors.drop * escape
         unit = first_visit * np.divide(growth, rest, where=rest > 0, out=np.full_like(rest, np.nan))
         # If a visit reduces a reward less than a step elsewhere, the two terms cancel, and the site is solved alone.
@@ -197,15 +172,15 @@ def _total_time(kernel: Any, site: int, factors: _Factors) -> tuple[Float[np.nda
     reach = can_reach(kernel, np.array([site]))
     states = np.flatnonzero(reach)
     rows = kernel[states]
-    scale, loss = (
+    scale, leak = (
         np.where(states == site, at_site, elsewhere)
-        for at_site, elsewhere in ((factors.drop, factors.growth), (factors.loss_at_site, factors.loss_elsewhere))
+        for at_site, elsewhere in ((factors.drop, factors.growth), (factors.leak_at_site, factors.leak_elsewhere))
     )
     rhs = np.stack([states == site, np.ones(len(states))], axis=1).astype(float)
-    leak = leaving(rows, reach)
+    exits = leaving(rows, reach)
     discount = float(factors.discount)
     try:
-        solution = solve(rows[:, states], rhs, discount=discount, scale=scale, leak=leak, loss=loss)
+        solution = solve(rows[:, states], rhs, discount=discount, scale=scale, exits=exits, leak=leak)
         diverges = not np.all(solution.x[:, 1] >= 1 - 1e-9)
     except InaccurateSolve:
         diverges, solution = True, None
@@ -214,7 +189,7 @@ def _total_time(kernel: Any, site: int, factors: _Factors) -> tuple[Float[np.nda
             f"the total-time reward of site {site} is multiplied by {factors.growth:g} with every step away and by "
             f"{factors.drop:g} with every visit. With discount {discount:g} it grows too fast or wears off too slowly: "
             "its value is infinite, or too large to be told from that. Use a smaller discount, a larger `regrow`, or "
-            'form="representation", which shrinks'
+            'equation="representation", which shrinks'
         )
     column = np.zeros(kernel.shape[0])
     column[states] = solution.x[:, 0]
@@ -235,18 +210,18 @@ def _total_time_jax(
     def column(site: Any, factors: _Factors) -> Any:
         at_site = jnp.arange(n) == site
         weight = factors.discount * jnp.where(at_site, factors.drop, factors.growth)
-        loss = jnp.where(at_site, factors.loss_at_site, factors.loss_elsewhere)
+        leak = jnp.where(at_site, factors.leak_at_site, factors.leak_elsewhere)
         rhs = jnp.stack([at_site, jnp.ones(n, bool)], axis=1).astype(kernel.dtype)
         # States that cannot reach the site are cut off: their weights are zero.
-        weight, loss = jnp.where(reach[:, site], weight, 0.0), jnp.where(reach[:, site], loss, 1.0)
-        x, _, _ = solve_jax(kernel, rhs, weight, loss, may_grow)
+        weight, leak = jnp.where(reach[:, site], weight, 0.0), jnp.where(reach[:, site], leak, 1.0)
+        x, _, _ = solve_jax(kernel, rhs, weight, leak, may_grow)
         return jnp.where(jnp.all(x[:, 1] >= 1 - 1e-4), x[:, 0], jnp.nan)
 
     unit = jax.vmap(column, out_axes=1)(jnp.asarray(sites), factors.per_site(jnp, len(sites)))
     if not is_traced(unit) and bool(jnp.isnan(unit).any()):
         raise ValueError(
             "a total-time reward grows faster than the discount takes it down: its value is infinite, or too large for "
-            f'{unit.dtype}. If it is finite, switch on 64 bits with jax.config.update("jax_enable_x64", True)'
+            f"{unit.dtype}. If it is finite, {USE_64_BITS}"
         )
     return unit
 

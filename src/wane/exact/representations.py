@@ -9,7 +9,7 @@ How Φ is computed depends only on the depletion. `wane.exact.occupancy` has the
 counts, `wane.exact.replenish` has those of two schemes that grow back, and `wane.exact.renewal` treats any other
 memory. Each registers its function with `build`, and you can register yours.
 
-The state–action form is one backup of the state form. The memory of a site changes with the visit to s:
+With actions, Φ is one backup of Φ without. The memory of a site changes with the visit to s:
 
     Φ(s, a, s; m)  = worth(m) + γ E[ Φ(s₁, s; visit(m)) ],
     Φ(s, a, s'; m) = γ E[ Φ(s₁, s'; wait(m)) ]  for s' ≠ s,        s₁ ~ p(·|s, a).
@@ -28,16 +28,17 @@ from jaxtyping import Bool, Float, Int
 from scipy import sparse
 from scipy.sparse.linalg import LinearOperator
 
-from wane.checks import is_traced, require
+from wane.checks import ensure, is_traced
 from wane.depletion import Depletion, FirstVisits, Geometric, Memory
 from wane.exact.finite import finite_representation
 from wane.exact.methods import Method
 from wane.exact.solve import SMALL, solve
 from wane.exact.system import check_cancellation
+from wane.kernels import KernelLike, Operator, check_operator
 from wane.limits import memory_limit, require_memory
-from wane.mdp import MDP, check_discount, check_operator, check_sites
+from wane.mdp import MDP, check_discount, check_sites
 from wane.sums import namespace
-from wane.types import AnyArray, ArrayLike, Integer, Kernel, KernelLike, Scalar
+from wane.types import AnyArray, ArrayLike, Integer, Scalar
 
 ARRAYS = 4
 """The number of arrays (states, sites) that are stored at the same time while a representation is solved for."""
@@ -51,7 +52,7 @@ class Representation(abc.ABC):
     these takes as long as solving a small chain.
     """
 
-    kernel: Kernel | None
+    kernel: Operator | None
     """The kernel, or None if Φ was given and the kernel is unknown."""
     depletion: Depletion
     discount: Scalar
@@ -145,7 +146,7 @@ class Representation(abc.ABC):
             )
         if not is_traced(array) and not np.all(np.isfinite(array)):
             raise ValueError(f"rewards must be finite numbers, got {array[~np.isfinite(array)][0]}")
-        return require(array, jnp.isfinite, "rewards must be finite numbers")
+        return ensure(array, jnp.isfinite, "rewards must be finite numbers")
 
 
 def _product(a: Any, b: Any) -> Any:
@@ -184,7 +185,7 @@ def set_own_sites(
 
 @singledispatch
 def build(
-    depletion: Any, kernel: Kernel, discount: Scalar, sites: Int[np.ndarray, " sites"], method: str | Method
+    depletion: Any, kernel: Operator, discount: Scalar, sites: Int[np.ndarray, " sites"], method: str | Method
 ) -> Representation:
     """Make the representation for one kind of depletion, from arguments that have been checked.
 
@@ -229,7 +230,7 @@ def representation(
     return build(depletion, _own(checked), discount, sites, method)
 
 
-def _check_arguments(kernel: KernelLike, discount: Scalar) -> tuple[Kernel, Any]:
+def _check_arguments(kernel: KernelLike, discount: Scalar) -> tuple[Operator, Any]:
     """Return the kernel and γ. Raises a TypeError if JAX traces γ and the kernel is sparse (solved outside of JAX)."""
     checked, gamma = check_operator(kernel), check_discount(discount)
     if is_traced(gamma) and not isinstance(checked, np.ndarray | jax.Array):
@@ -237,7 +238,7 @@ def _check_arguments(kernel: KernelLike, discount: Scalar) -> tuple[Kernel, Any]
     return checked, gamma
 
 
-def check_columns(kernel: Kernel, sites: Int[np.ndarray, " sites"]) -> None:
+def check_columns(kernel: Operator, sites: Int[np.ndarray, " sites"]) -> None:
     """Raise a ValueError if arrays (states, sites) take more memory than the limit of `wane.limits`."""
     if not isinstance(kernel, jax.Array):
         cure = "name fewer `sites`, or call wane.evaluate, which returns values only and works on some sites at a time"
@@ -245,7 +246,7 @@ def check_columns(kernel: Kernel, sites: Int[np.ndarray, " sites"]) -> None:
         require_memory("the representation", *sizes, copies=ARRAYS, cure=cure)
 
 
-def _own(kernel: Kernel) -> Kernel:
+def _own(kernel: Any) -> Operator:
     """Return a kernel that the caller cannot change later. A small one becomes dense, because dense LU solves it."""
     if isinstance(kernel, jax.Array | LinearOperator):
         return kernel
@@ -311,7 +312,7 @@ def evaluate(
         return _evaluate_until(checked, pay, depletion, discount, steps)
     if isinstance(checked, jax.Array) or is_traced(pay, discount, *jax.tree_util.tree_leaves(depletion)):
         depletion = check_parameters(depletion, n)
-        pay = require(pay, jnp.isfinite, "rewards must be finite numbers")
+        pay = ensure(pay, jnp.isfinite, "rewards must be finite numbers")
         return build(depletion, checked, discount, np.arange(n), method).values(pay)
     return _evaluate_in_parts(checked, np.asarray(pay), depletion, float(discount), method)
 

@@ -23,8 +23,7 @@ from scipy.sparse.linalg import LinearOperator
 
 from wane.exact.methods import BandedLU, DenseLU, Elimination, Krylov, Method, Solution, SparseLU
 from wane.exact.system import ACCEPTED_ERROR, InaccurateSolve, System
-from wane.mdp import require_rows
-from wane.types import Kernel
+from wane.kernels import Operator, require_matrix
 
 __all__ = ["BandedLU", "DenseLU", "Elimination", "InaccurateSolve", "Krylov", "Method", "Solution", "SparseLU", "solve"]
 
@@ -41,24 +40,24 @@ _NAMED: dict[str, Method] = {
 
 
 def solve(
-    kernel: Kernel,
+    kernel: Operator,
     rhs: Float[np.ndarray, " states *columns"] | None,
     *,
     discount: float,
     scale: Float[np.ndarray, " states"] | None = None,
     method: str | Method = "auto",
-    leak: Float[np.ndarray, " states"] | None = None,
-    loss: float | Float[np.ndarray, " states"] | None = None,
+    exits: Float[np.ndarray, " states"] | None = None,
+    leak: float | Float[np.ndarray, " states"] | None = None,
 ) -> Solution:
     """Solve (I − discount · diag(scale) · kernel) x = rhs. `rhs` has one or two axes; None stands for the identity.
 
-    `leak` is 1 minus the sum of each row of the kernel, and `loss` is 1 − discount · scale. Pass them if you know them
+    `exits` is 1 minus the sum of each row of the kernel, and `leak` is 1 − discount · scale. Pass them if you know them
     more precisely than the other arguments give them. The `residual` of the solution is the largest value of
     ‖b − A x‖∞ / ((1 + γ)‖x‖∞ + ‖b‖∞) over the columns. If dense LU has solved more than 64 columns, it is an upper
     bound from random signs instead (`wane.exact.system.probed_residual`). Raises InaccurateSolve if the residual
     exceeds 1e-10, if A is singular, or if γ · scale is so near to 1 that the relative error of x may exceed 1e-7.
     """
-    system = System(kernel, discount, scale, leak, loss)
+    system = System(kernel, discount, scale, exits, leak)
     if system.largest_weight >= 1.0:
         _refuse_closed_classes(system)
     right = None if rhs is None else np.asarray(rhs, np.float64).reshape(system.size, -1)
@@ -107,8 +106,7 @@ def _refuse_closed_classes(system: System) -> None:
     """Raise InaccurateSolve if some states never lose weight: then A is singular, though LU's residual looks fine."""
     if system.excess.min() < 0.0:
         return
-    require_rows(system.kernel, "a system with discount 1")
-    edges = sp.coo_array(system.kernel)
+    edges = sp.coo_array(require_matrix(system.kernel, "a system with discount 1"))
     count, label = csgraph.connected_components(sp.csr_array(edges), connection="strong")
     leaks = np.zeros(count, bool)
     leaks[label[system.excess > 0.0]] = True
@@ -142,7 +140,7 @@ def _matrix_free(system: System, method: str | Method) -> Krylov:
     if method in ("auto", "krylov"):
         return Krylov(max_iterations=20 * int(Krylov.expected_iterations(system)) + 1000)
     if not isinstance(method, Krylov):
-        require_rows(system.kernel, f"the method {method!r}")
+        require_matrix(system.kernel, f"the method {method!r}")
     return cast(Krylov, method)
 
 

@@ -2,8 +2,8 @@
 
 Near γ = 1 the matrix is nearly singular, and a small residual says little about the error of X. Two things then matter.
 The excess of a row, 1 − Σⱼ γ · scale(i) · P(i, j), must be known to full accuracy. The rounded matrix does not contain
-it, so callers pass what they know (`leak`, `loss`). And rounding is amplified by ‖A⁻¹‖, which for these matrices is the
-largest entry of A⁻¹ 1: the discounted number of steps before the chain is lost.
+it, so callers pass what they know (`exits`, `leak`). And rounding is amplified by ‖A⁻¹‖, which for these matrices is
+the largest entry of A⁻¹ 1: the discounted number of steps before the chain is lost.
 """
 
 import math
@@ -17,7 +17,7 @@ from scipy.linalg import blas as _blas
 
 from wane.exact.graph import GraphShape, graph_shape
 from wane.exact.krylov import largest
-from wane.types import Kernel
+from wane.kernels import Operator
 
 blas: Any = _blas  # SciPy makes its routines at import, so type checkers do not see them.
 
@@ -25,6 +25,8 @@ ACCEPTED_ERROR = 1e-7
 """The largest accepted bound on the relative error that rounding causes in a solution."""
 ACCEPTED_ERROR_32 = 1e-5
 """The largest accepted bound in 32 bits."""
+USE_64_BITS = 'switch on 64 bits with jax.config.update("jax_enable_x64", True)'
+"""The cure for what 32 bits cannot hold."""
 NEAR_ONE = 1e-5
 """If γ · scale is nearer to 1 than this, the rounding errors of a solution may matter and are bounded."""
 _ROUNDED = 1e-12  # A row sum this close to 1 is 1 up to rounding.
@@ -49,7 +51,7 @@ def check_cancellation(size: Any, result: Any) -> None:
         raise InaccurateSolve(
             f"terms of opposite signs that add up to {float(np.max(size)):.1e} cancel: rounding to {result.dtype} "
             "spoils their difference. Evaluate positive and negative rewards apart, use a smaller discount, or, in 32 "
-            'bits, switch on 64 bits with jax.config.update("jax_enable_x64", True)'
+            f"bits, {USE_64_BITS}"
         )
 
 
@@ -71,23 +73,23 @@ def leaving(rows: Any, kept: Bool[np.ndarray, " states"]) -> Float[np.ndarray, "
 class System:
     """A = I − diag(weight) · P, where weight is γ · scale. A itself is formed only if a method asks for it.
 
-    `leak` is 1 minus the sum of each row of P, and `loss` is 1 − weight. They are computed if they are not given.
+    `exits` is 1 minus the sum of each row of P, and `leak` is 1 − weight. They are computed if they are not given.
     """
 
     def __init__(
         self,
-        kernel: Kernel,
+        kernel: Operator,
         discount: float,
         scale: Float[np.ndarray, " states"] | None,
-        leak: Float[np.ndarray, " states"] | None = None,
-        loss: float | Float[np.ndarray, " states"] | None = None,
+        exits: Float[np.ndarray, " states"] | None = None,
+        leak: float | Float[np.ndarray, " states"] | None = None,
     ) -> None:
         self.kernel: Any = kernel
         self.size: int = self.kernel.shape[0]
-        self._leak = leak
-        if loss is None:
-            loss = 1.0 - discount if scale is None else (1.0 - discount) + discount * (1.0 - np.asarray(scale))
-        self.loss = loss
+        self._exits = exits
+        if leak is None:
+            leak = 1.0 - discount if scale is None else (1.0 - discount) + discount * (1.0 - np.asarray(scale))
+        self.leak = leak
         self.weight: Any = discount if scale is None else discount * np.asarray(scale, np.float64)[:, None]
         self.largest_weight = discount if scale is None else float(np.max(self.weight))
         # This is ‖I‖ + ‖diag(weight) · P‖ and not ‖A‖: near γ = 1 the two terms cancel in A, but x − γPx is still
@@ -110,11 +112,11 @@ class System:
     @cached_property
     def excess(self) -> Float[np.ndarray, " states"]:
         """1 − Σⱼ weight(i) P(i, j) of each row. Its terms are added, so it has full accuracy even if it is small."""
-        leak = self._leak
-        if leak is None:
+        exits = self._exits
+        if exits is None:
             missing = 1.0 - np.ravel(product(self.kernel, np.ones((self.size, 1))))
-            leak = np.where(np.abs(missing) <= _ROUNDED, 0.0, missing)
-        return self.loss + np.ravel(self.weight) * leak
+            exits = np.where(np.abs(missing) <= _ROUNDED, 0.0, missing)
+        return self.leak + np.ravel(self.weight) * exits
 
     @cached_property
     def graph(self) -> GraphShape:

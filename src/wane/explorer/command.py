@@ -48,9 +48,9 @@ def explore(
 
 def _register(file: Path) -> None:
     """Executes a Python file, which adds worlds to the catalogue. Raises UnknownName if there is no such file."""
-    from wane.experiments import own
+    from wane import user_files
     from wane.names import UnknownName
 
-    if not own.is_file_name(file.name) or not file.is_file():
+    if not user_files.is_file_name(file.name) or not file.is_file():
         raise UnknownName(f"--file {file}: there is no such Python file; name the one that calls wane.worlds.register")
-    own.load(own.add_file(str(file)))
+    user_files.load(user_files.add_file(str(file)))

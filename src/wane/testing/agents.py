@@ -21,7 +21,7 @@ from wane.agents.common.policy import Policy
 from wane.agents.trained import Trained, load
 from wane.types import Tree
 from wane.worlds import make
-from wane.worlds.control import Task
+from wane.worlds.control import ControlTask
 
 KEY = jax.random.key(0)
 ROUNDING = 1e-9
@@ -167,7 +167,7 @@ def _check_policy(agent: Agent, world: Any, config: Any, state: Any) -> None:
     _require(_equal(again.params, trained.params), agent, "its params come back from a file with other numbers")
     played, replayed = (each.play(jax.random.key(1))[1] for each in (trained, again))
     _require(_equal(played, replayed), agent, "a saved agent plays another episode than before")
-    if not isinstance(world, Task):
+    if not isinstance(world, ControlTask):
         action = np.asarray(played.actions)
         within = np.all((action >= 0) & (action < world.n_actions))
         _require(within, agent, f"its policy takes an action that is not within 0 to {world.n_actions - 1}")

@@ -108,8 +108,8 @@ def _check_curve(depletion: Diminishing, sites: int) -> None:
     for found in (depletion.generating_function(x, visits), traced):
         wrong = np.argwhere(~np.isclose(found, series, rtol=10 * _within(), atol=_within()))
         for at in map(tuple, wrong[:1]):
-            told = f"{np.asarray(found)[at]:.12g} at x = {x[at]:g} after {visits[at[1:]]} visits"
-            _require(False, depletion, f"its generating function is {told}, and its power series {series[at]:.12g}")
+            value = f"{np.asarray(found)[at]:.12g} at x = {x[at]:g} after {visits[at[1:]]} visits"
+            _require(False, depletion, f"its generating function is {value}, and its power series {series[at]:.12g}")
 
 
 def _check_description(depletion: Depletion) -> None:

@@ -19,7 +19,7 @@ import inspect
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import jax
 import numpy as np
@@ -29,19 +29,19 @@ from wane import depletion as depletions
 from wane import regrowth
 from wane.checks import is_traced
 from wane.depletion import Depletion
-from wane.files import DEEPEST, is_deep, read_json
+from wane.files import DEEPEST, as_json, is_deep, read_json
 from wane.mdp import MDP
 from wane.names import unknown
 from wane.plugins import find, name_of, offered
 from wane.texts import shown
 from wane.worlds.control import task as control
-from wane.worlds.control.task import Task
+from wane.worlds.control.task import ControlTask
 from wane.worlds.mdp_world import MDPWorld
 from wane.worlds.observe import OBSERVATIONS
 from wane.worlds.world import World
 
 Description = dict[str, Any]
-"""A dictionary whose values are None, text, numbers, lists of these, and dictionaries of the same form."""
+"""A dictionary whose values are None, text, numbers, lists of these, and dictionaries of the same kind."""
 
 KINDS: dict[str, type[Depletion]] = {
     name: kind
@@ -60,7 +60,7 @@ def describe(world: Any) -> Description:
     Raises TypeError for a depletion or an observation of the user's own, and while JAX traces a setting: neither can
     be written down.
     """
-    if isinstance(world, Task):
+    if isinstance(world, ControlTask):
         return control.describe(world)
     if not isinstance(world.observation, str):
         raise TypeError(
@@ -81,7 +81,7 @@ def describe(world: Any) -> Description:
     return {name: own[name] if name in own else _plain(value, name) for name, value in given.items()}
 
 
-def from_description(description: Any, trust: Sequence[str] = ()) -> World | MDPWorld | Task:
+def from_description(description: Any, trust: Sequence[str] = ()) -> World | MDPWorld | ControlTask:
     """Returns the world or the control task of a description. Settings that are not in it have their defaults.
 
     Raises ValueError for unknown settings and for values that cannot be those of a world, and for a task or a depletion
@@ -207,8 +207,10 @@ def depletion_from_description(description: Any, trust: Sequence[str] = ()) -> D
         kinds = ", ".join(KINDS)
         raise ValueError(f'a depletion is a dictionary with its "kind" ({kinds}), got {shown(description)}')
     kind = _kind_called(description["kind"], trust)
-    values = {name: value for name, value in description.items() if name != "kind"}
     fields = {field.name: field for field in dataclasses.fields(kind)}
+    values = {name: value for name, value in description.items() if name != "kind"}
+    if "equation" in fields and "form" in values:  # Files of 0.2.0 have the old name.
+        values["equation"] = values.pop("form")
     _check_keys(values, f"a {kind.__name__}", dataclasses.fields(kind))
     parameters = {}
     for name, value in values.items():
@@ -246,16 +248,14 @@ def _sites_text(world: World, most: int = 8) -> str:
 
 
 def _plain(value: Any, name: str) -> Any:
-    """Returns a value in the form of JSON: arrays as lists, numbers of NumPy and JAX as Python numbers."""
-    if is_traced(value):
+    """Returns a value as JSON holds it: arrays as lists, numbers of NumPy and JAX as Python numbers."""
+    if is_traced(*jax.tree_util.tree_leaves(value)):
         raise TypeError(f"{name} is not known while JAX traces: describe a world outside of jit, vmap and grad")
-    if isinstance(value, np.ndarray | np.generic | jax.Array):
-        return _plain(value.tolist(), name)
-    if isinstance(value, list | tuple):
-        return [_plain(entry, name) for entry in value]
-    if value is None or isinstance(value, str) or _is_number(value):
-        return value
-    raise TypeError(f"{name} = {value!r} cannot be saved: it is neither text, nor a number, nor an array of numbers")
+
+    def refuse(value: Any) -> NoReturn:
+        raise TypeError(f"{name} = {value!r} cannot be saved: it is neither text, nor a number, nor an array of them")
+
+    return as_json(value, refuse)
 
 
 def _is_number(value: Any) -> bool:

@@ -8,16 +8,16 @@ what bumping into walls costs in H steps. Then
 because a world that pays on arrival does not pay its start, and discounts its first reward once.
 """
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float
 
 from wane.depletion import Depletion, Diminishing, Geometric
 from wane.exact.finite import ACCEPTED_ERROR, finite_patches, finite_representation
 from wane.exact.patches import patch_representation
 from wane.exact.planning import Optimum, optimum
-from wane.exact.representations import evaluate, representation
+from wane.exact.representations import Representation, evaluate, representation
 from wane.exact.system import InaccurateSolve
 from wane.mdp import check_policy, kept_sites, probabilities
 from wane.worlds.process import Solvable, single_states
@@ -60,25 +60,22 @@ def best(world: Solvable, believed: Depletion | None, *, tolerance: float, grid:
     )
 
 
+def _endless_phi(world: Solvable, kernel: Any) -> Representation:
+    sites = single_states(world, "this")
+    return representation(kernel, world.depletion, discount=world.discount, sites=sites)
+
+
 def _has_patches(world: Solvable) -> bool:
     return any(len(states) > 1 for states in world.patches)
-
-
-def _sites(world: Solvable) -> Int[np.ndarray, " sites"]:
-    return single_states(world, "this")
 
 
 def _paid(world: Solvable, kernel: Any, horizon: int | None) -> Float[np.ndarray, " states"]:
     """Returns V_H(s)."""
     if world.n_sites == 0:
         return np.zeros(world.n_states)
-    if _has_patches(world):
-        return _patches(world, kernel, horizon) @ np.asarray(world.rewards, float)
-    if horizon is None:
-        phi = representation(kernel, world.depletion, discount=world.discount, sites=_sites(world))
-        return np.asarray(phi.values(world.rewards))
-    phi = finite_representation(kernel, world.depletion, float(world.discount), _sites(world), horizon)
-    return phi @ np.asarray(world.rewards, float)
+    if horizon is None and not _has_patches(world):
+        return np.asarray(_endless_phi(world, kernel).values(world.rewards))
+    return _phi(world, kernel, horizon, "fresh") @ np.asarray(world.rewards, float)
 
 
 def _costs(world: Solvable, kernel: Any, policy: Any, horizon: int | None) -> Float[np.ndarray, " states"]:
@@ -97,30 +94,29 @@ def _departing(world: Solvable, kernel: Any, horizon: int | None) -> Float[np.nd
     """
     if world.n_sites == 0:
         return np.zeros((world.n_states, world.n_actions))
-    if _has_patches(world):
-        return _departing_patches(world, kernel, horizon)
-    if horizon is None:
-        phi = representation(kernel, world.depletion, discount=world.discount, sites=_sites(world))
-        return np.asarray(phi.q_values(world.mdp, world.rewards))
-    depletion, gamma, rewards = world.depletion, float(world.discount), np.asarray(world.rewards, float)
-    fresh = depletion.initial((world.n_sites,))
-    waited, visited = (
-        finite_representation(kernel, depletion, gamma, _sites(world), horizon, memory)
-        for memory in (depletion.wait(fresh), depletion.visit(fresh))
-    )
+    if horizon is None and not _has_patches(world):
+        return np.asarray(_endless_phi(world, kernel).q_values(world.mdp, world.rewards))
+    gamma, rewards = float(world.discount), np.asarray(world.rewards, float)
+    waited, visited = (_phi(world, kernel, horizon, after) for after in ("wait", "visit"))
     q = gamma * np.asarray(world.mdp.backup(waited @ rewards))
-    change = gamma * np.asarray(world.mdp.backup_at(_sites(world), visited - waited))
-    q[_sites(world)] += rewards[:, None] * (np.asarray(depletion.worth(fresh))[:, None] + change)
+    fresh = np.broadcast_to(world.depletion.worth(world.depletion.initial((world.n_sites,))), world.n_sites)
+    for i, states in enumerate(world.patches):
+        change = gamma * np.asarray(world.mdp.backup(visited[:, i] - waited[:, i]))
+        q[states] += rewards[i] * (fresh[i] + change[states])
     return q
 
 
-def _patches(
-    world: Solvable, kernel: Any, horizon: int | None, after: Any = "fresh"
+def _phi(
+    world: Solvable, kernel: Any, horizon: int | None, after: Literal["fresh", "visit", "wait"]
 ) -> Float[np.ndarray, "states sites"]:
-    """Returns Φ_H of sites that are sets of states: fresh ones, or one step after a visit or elsewhere."""
+    """Returns Φ_H of fresh sites, or of sites one step after a visit or elsewhere."""
     depletion, gamma = world.depletion, float(world.discount)
-    if horizon is not None:
+    if horizon is not None and _has_patches(world):
         return finite_patches(kernel, world.patches, depletion, gamma, horizon, after)
+    if horizon is not None:
+        fresh = depletion.initial((world.n_sites,))
+        memory = {"fresh": None, "visit": depletion.visit(fresh), "wait": depletion.wait(fresh)}[after]
+        return finite_representation(kernel, depletion, gamma, single_states(world, "this"), horizon, memory)
     if after == "visit" and isinstance(depletion, Diminishing):
         depletion = _Later(depletion)
     elif after != "fresh" and not isinstance(depletion, Diminishing):
@@ -130,21 +126,9 @@ def _patches(
         )
     found = patch_representation(kernel, world.patches, depletion, discount=gamma)
     if found.truncation > ACCEPTED_ERROR:
-        told = f"what {depletion!r} pays at sites of several states is known to {found.truncation:.1e} only"
-        raise InaccurateSolve(f"{told}: give a horizon, or call wane.patch_representation with a larger grid")
+        accuracy = f"what {depletion!r} pays at sites of several states is known to {found.truncation:.1e} only"
+        raise InaccurateSolve(f"{accuracy}: give a horizon, or call wane.patch_representation with a larger grid")
     return found.matrix
-
-
-def _departing_patches(world: Solvable, kernel: Any, horizon: int | None) -> Float[np.ndarray, "states actions"]:
-    """Does what `_departing` does where sites are sets of states."""
-    gamma, rewards = float(world.discount), np.asarray(world.rewards, float)
-    waited, visited = (_patches(world, kernel, horizon, after) for after in ("wait", "visit"))
-    q = gamma * np.asarray(world.mdp.backup(waited @ rewards))
-    fresh = np.broadcast_to(world.depletion.worth(world.depletion.initial((world.n_sites,))), world.n_sites)
-    for i, states in enumerate(world.patches):
-        change = gamma * np.asarray(world.mdp.backup(visited[:, i] - waited[:, i]))
-        q[states] += rewards[i] * (fresh[i] + change[states])
-    return q
 
 
 class _Later(Diminishing):

@@ -16,9 +16,9 @@ Read the modules in this order:
 | `training` | sequences, targets, the loss, training |
 | `probing` | the error of the learned λF against the exact one |
 
-λ, the weight of the λF's loss, the weight of the correction, whether the agent has a memory, and whether it sees what
-remains of the rewards are all numbers, so one program trains agents that differ in them. `Config(correction=0,
-feature_weight=0)` is plain A2C. In `Config(correction=0)` the λF is only an auxiliary task.
+JAX may trace λ, the weight of the λF's loss, and whether there is a correction, the LSTM keeps its state and the agent
+sees what remains of the rewards, so one program trains agents that differ in them. `Config(correction=False,
+feature_weight=0)` is plain A2C. In `Config(correction=False)` the λF is only an auxiliary task.
 
     >>> import jax
     >>> from wane.worlds import make
@@ -30,21 +30,22 @@ feature_weight=0)` is plain A2C. In `Config(correction=0)` the λF is only an au
 
 from wane.agents.a2c.acting import Moment, policy, sampled_policy, watched
 from wane.agents.a2c.config import Config
-from wane.agents.a2c.networks import Memory, Output, Params
+from wane.agents.a2c.networks import LSTMState, Output, Params
 from wane.agents.a2c.probing import feature_error
-from wane.agents.a2c.training import Batch, Info, State, Terms, collect, evaluate, init, loss, train, update
+from wane.agents.a2c.training import Info, Sequences, State, Terms, collect, evaluate, init, loss, train, update
 from wane.agents.common.contract import Agent
+from wane.lazy import attach
 
 AGENT = Agent("a2c", Config, State, init, train, policy, update, unit="epochs")
 
 __all__ = [
-    "Batch",
     "Config",
     "Info",
-    "Memory",
+    "LSTMState",
     "Moment",
     "Output",
     "Params",
+    "Sequences",
     "State",
     "Terms",
     "collect",
@@ -58,3 +59,5 @@ __all__ = [
     "update",
     "watched",
 ]
+
+__getattr__, __dir__ = attach(__name__, {"Batch": "wane.agents.a2c.Sequences", "Memory": "wane.agents.a2c.LSTMState"})

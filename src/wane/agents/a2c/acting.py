@@ -1,6 +1,6 @@
 """What the agent sees, and how it acts.
 
-The network takes one vector: the flat form of the world's own observation ("index+flat", "index+remaining+flat", …). So
+The network takes one vector: the world's own observation, made flat ("index+flat", "index+remaining+flat", …). So
 the agent sees what remains of the rewards if and only if the world's observation shows it. In training, a moment also
 records the state and what remains of the rewards: the λF's target and the w of the correction are computed from them.
 """
@@ -15,9 +15,9 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from wane.agents.a2c.config import Config
-from wane.agents.a2c.networks import Memory, Params, empty_memory, see
+from wane.agents.a2c.networks import LSTMState, Params, fresh_state, see
 from wane.agents.common.policy import Policy, first_best, no_draws, sample_action, uniforms
-from wane.types import Integer, Scalar
+from wane.types import Integer
 from wane.worlds.observe import FLAT, PICTURES, flatten, form_of, largest_reward
 from wane.worlds.world import World
 
@@ -35,10 +35,10 @@ class Acting(NamedTuple):
     """What the agent's policies act with."""
 
     params: Params
-    memory: Scalar
-    """The setting `memory` of the agent's `Config`."""
-    lens: Float[Array, " inputs"]
-    """What each input is multiplied by."""
+    keep: Float[Array, ""]
+    """What the recurrent state is multiplied by at every step: 1, or 0 for an agent that is not `recurrent`."""
+    mask: Float[Array, " inputs"]
+    """What each input is multiplied by: 0 hides it."""
 
 
 def view(world: World, cell: Integer, facing: Integer, worth: Float[Array, " sites"]) -> Float[Array, " inputs"]:
@@ -49,7 +49,7 @@ def view(world: World, cell: Integer, facing: Integer, worth: Float[Array, " sit
 
 
 def watched(world: World) -> World:
-    """Returns the world in the form that training uses: its observations are `Moment`s."""
+    """Returns the world that training uses: its observations are `Moment`s."""
 
     def watch(cell: Integer, facing: Integer, worth: Float[Array, " sites"]) -> Moment:
         return Moment(view(world, cell, facing, worth), jnp.asarray(cell), jnp.asarray(world.rewards) * worth)
@@ -68,8 +68,8 @@ def n_inputs(world: World) -> int:
     return jax.eval_shape(lambda: view(world, place, place, worth)).shape[0]
 
 
-def make_lens(world: World, config: Config) -> Float[Array, " inputs"]:
-    """The factor of each input: `config.shown` for what remains of the rewards, which comes last, else 1."""
+def input_mask(world: World, config: Config) -> Float[Array, " inputs"]:
+    """The factor of each input: 0 for what remains of the rewards, which comes last, if it is not `shown`, else 1."""
     size, last = n_inputs(world), world.n_sites if form_of(world.observation).remaining else 0
     return jnp.where(np.arange(size) < size - last, 1.0, jnp.asarray(config.shown, float))
 
@@ -87,14 +87,14 @@ def sampled_policy(params: Params, world: World, config: Config) -> Policy:
 def _make_policy(act: Any, params: Params, world: World, config: Config, draw: Any) -> Policy:
     name = world.observation
     flat_name = name.removesuffix(FLAT) + FLAT if isinstance(name, str) else None
-    acting = Acting(params, config.memory, make_lens(world, config))
-    return Policy(act, acting, empty_memory(params), draw, flat_name)
+    acting = Acting(params, jnp.asarray(config.recurrent, float), input_mask(world, config))
+    return Policy(act, acting, fresh_state(params), draw, flat_name)
 
 
-def _act(choose: Any, acting: Acting, memory: Memory, observation: Any, draws: Any) -> tuple[Array, Memory, None]:
+def _act(choose: Any, acting: Acting, carry: LSTMState, observation: Any, draws: Any) -> tuple[Array, LSTMState, None]:
     x = observation.x if isinstance(observation, Moment) else jnp.ravel(observation)
-    memory = see(acting.params, x * acting.lens, memory, acting.memory)
-    return choose(acting.params.actor(memory.h), draws), memory, None
+    carry = see(acting.params, x * acting.mask, carry, acting.keep)
+    return choose(acting.params.actor(carry.h), draws), carry, None
 
 
 def _choose_best(logits: Float[Array, " actions"], draws: None) -> Int[Array, ""]:

@@ -3,40 +3,41 @@
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from wane.settings import Checked, Count, Discount, NotNegative, Positive, Range, Share
-from wane.types import Scalar
+from wane.settings import Checked, Count, Discount, NotNegative, Positive, Range, Share, renamed
+from wane.types import Flag, Scalar
 
 Features = Literal["cells", "states", "sites"]
 Weights = Literal["remaining", "initial"]
 
 
+@renamed(memory="recurrent")
 @dataclass(frozen=True)
 class Config(Checked):
     """The paper's settings for TwoRooms, and what it leaves out.
 
-    Settings that are a `Scalar` may be traced, so agents that differ in them are trained by one program.
+    Settings that are a `Scalar` or a `Flag` may be traced, so agents that differ in them are trained by one program.
     """
 
     lam: Annotated[Scalar, Range(0, 1, "a λ")] = 0.5
     """λ as the agent believes: one number, in the λF and in the target of the value"""
-    correction: Annotated[Scalar, Range(0, 1)] = 1.0
-    """how much of the paper's correction stands in the target of the value; 0 is the target of plain A2C"""
+    correction: Flag = True
+    """whether the paper's correction stands in the target of the value; False is the target of plain A2C"""
     feature_weight: Annotated[Scalar, Range(0, 1_000_000)] = 0.1
     """weight of the λF's loss; with 0 the head learns nothing and changes nothing else"""
     features: Features = "cells"
     """what φ has an entry for: each cell of the map, walls included (the paper), each state, or each site"""
     weights: Weights = "remaining"
     """the w of the correction: what remains of the rewards in s_t, or what they were at first"""
-    arrival: Annotated[Scalar, Range(0, 1)] = 0.0
-    """which state φ counts in a step: 0 the one that is left (the paper), 1 the one that is entered, as worlds pay"""
+    arrival: Flag = False
+    """whether φ counts the state that a step enters, as worlds pay, in place of the one that it leaves (the paper)"""
     discount: Discount | None = None
     """γ; None takes the world's"""
     hidden: Annotated[int, Range(1, 10_000)] = 128
     """units of the LSTM"""
-    memory: Annotated[Scalar, Range(0, 1)] = 1.0
-    """what the LSTM's memory is multiplied by at every step: 1 keeps it (the paper), 0 makes an agent without memory"""
-    shown: Annotated[Scalar, Range(0, 1)] = 1.0
-    """what the remaining rewards in an observation are multiplied by: 0 hides them, if the observation has them"""
+    recurrent: Flag = True
+    """whether the LSTM keeps its state from step to step (the paper); False makes an agent that remembers nothing"""
+    shown: Flag = True
+    """whether the agent sees what remains of the rewards, if the observation has it"""
     learning_rate: Positive = 3e-4
     length: Count = 32
     """steps of a sequence, on which one gradient step is taken"""

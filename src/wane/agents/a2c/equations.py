@@ -15,8 +15,8 @@ definition of the λF,
 
 times w, if r_t = wᵀφ(s_t) and if V(s) stands for wᵀφ_λ(s) **with the same w** on both sides. So V(s_{t+1}) here is what
 s_{t+1} would be worth if the visit to s_t had not reduced any reward, and the correction subtracts what it did take
-away. A critic that knows what remains, from its memory or from its observation, has already subtracted that: then
-r_t + γ V_{t+1}(s_{t+1}) is exact without a correction (λ = 1), and a λ < 1 subtracts it twice. Tests work out both.
+away. A critic that knows what remains, from its recurrent state or from its observation, has already subtracted that:
+then r_t + γ V_{t+1}(s_{t+1}) is exact without a correction (λ = 1), and λ < 1 subtracts it twice. Tests work out both.
 """
 
 import jax

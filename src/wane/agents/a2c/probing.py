@@ -1,23 +1,22 @@
 """How far the learned λF is from the exact one.
 
-A policy with memory has no λF that is a function of the state. With an empty memory, the network is a function of the
-state: it gives a Markov policy π₀(·|s) and a φ_λ(s). The exact λF of π₀ is known (`wane.lambda_representation`). The
-error is averaged over the states that sampled episodes visit, weighted by how often they are visited. An agent without
-memory (`Config(memory=0)`) that sees nothing but its state acts by π₀, and the error is the error of its λF. Any other
-agent does not act by π₀ later in an episode, and its network was trained with an empty memory only at the first moments
-of episodes: then the error says how much of the λF is known without memory.
+A recurrent policy has no λF that is a function of the state. With a fresh recurrent state the network is such a
+function: it gives a Markov policy π₀(·|s) and a φ_λ(s). The exact λF of π₀ is known (`wane.lambda_representation`). The
+error is averaged over the states that sampled episodes visit, weighted by how often they are visited. An agent that is
+not `recurrent` and sees nothing but its state acts by π₀, and the error is the error of its λF. Any other agent does
+not act by π₀ later in an episode, and its network was trained with a fresh recurrent state only at the first moments of
+episodes: then the error says how much of the λF is known without it.
 """
 
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Float
 
-from wane.agents.a2c.acting import make_lens, sampled_policy, view
+from wane.agents.a2c.acting import input_mask, sampled_policy, view
 from wane.agents.a2c.config import Config
-from wane.agents.a2c.networks import Output, Params, empty_memory, heads, see
+from wane.agents.a2c.networks import Output, Params, fresh_state, heads, see
 from wane.agents.a2c.training import feature_numbers
 from wane.agents.common.rollout import discount_of, play
 from wane.exact.representations import lambda_representation
@@ -26,7 +25,7 @@ from wane.worlds.world import World
 
 
 class Frozen(NamedTuple):
-    """The network with an empty memory, in every state, before any reward was collected."""
+    """The network with a fresh recurrent state, in every state, before any reward was collected."""
 
     chances: Float[Array, "states actions"]
     """π₀"""
@@ -35,15 +34,15 @@ class Frozen(NamedTuple):
 
 
 def freeze(params: Params, world: World, config: Config) -> Frozen:
-    """Evaluates the network with an empty memory. Raises ValueError if the network lacks a feature for some state."""
+    """Evaluates the network with a fresh recurrent state. Raises ValueError if it lacks a feature for some state."""
     if config.features == "sites":
         raise ValueError('only a λF with a feature for each state is compared: train with features="states" or "cells"')
-    lens, memory = make_lens(world, config), empty_memory(params)
+    mask, fresh = input_mask(world, config), fresh_state(params)
     cells, worth = jnp.arange(world.n_states, dtype=jnp.int32), jnp.ones(world.n_sites)
 
     def read(cell: Array) -> Output:
-        x = view(world, cell, jnp.zeros((), jnp.int32), worth) * lens
-        return heads(params, see(params, x, memory, 1.0).h)
+        x = view(world, cell, jnp.zeros((), jnp.int32), worth) * mask
+        return heads(params, see(params, x, fresh, 1.0).h)
 
     said = jax.vmap(read)(cells)
     return Frozen(jax.nn.softmax(said.logits), said.features[:, feature_numbers(world, config)[0]])
@@ -53,11 +52,10 @@ def exact_features(
     chances: Float[Array, "states actions"], world: World, config: Config
 ) -> Float[Array, "states states"]:
     """The exact φ_λ of a policy for one-hot φ, which is Φ_λ. The setting `arrival` says which state a step counts."""
-    transitions = np.stack([world.mdp.action(i).toarray() for i in range(world.n_actions)], 1)
-    kernel = MDP(jnp.asarray(transitions, chances.dtype)).under(chances)
+    kernel = MDP(jnp.asarray(world.mdp.dense(), chances.dtype)).under(chances)
     with jax.default_matmul_precision("highest"):  # a GPU would round factors to ten bits
         phi = jnp.asarray(lambda_representation(kernel, config.lam, discount=discount_of(world, config)).matrix)
-        return phi + config.arrival * (kernel @ phi - phi)
+        return phi + jnp.asarray(config.arrival, phi.dtype) * (kernel @ phi - phi)
 
 
 def visits(key: jax.Array, params: Params, world: World, config: Config) -> Float[Array, " states"]:

@@ -3,11 +3,12 @@
     loss = policy loss + (G_t − V(s_t))² − entropy weight · entropy + feature weight · |F_t − φ_λ(s_t)|² / D
 
 G_t are the value's targets and F_t the λF's targets; both are constants. After each step the network is applied once
-more, to the observation that the step led to, with the memory of the same episode: this gives V(s_{t+1}) and
+more, to the observation that the step led to, with the recurrent state of the same episode: this gives V(s_{t+1}) and
 φ_λ(s_{t+1}). So a truncated episode is bootstrapped from its own last observation, not from the first one of the next.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -17,16 +18,15 @@ import optax
 from jaxtyping import Array, Bool, Float, Int
 
 from wane.agents.a2c import equations
-from wane.agents.a2c.acting import make_lens, n_inputs, policy, sampled_policy, watched
+from wane.agents.a2c.acting import input_mask, n_inputs, policy, sampled_policy, watched
 from wane.agents.a2c.config import Config
-from wane.agents.a2c.networks import Memory, Output, Params, heads, make_network, see, unroll
+from wane.agents.a2c.networks import LSTMState, Output, Params, heads, make_network, see, unroll
+from wane.agents.common.networks import descend
 from wane.agents.common.policy import Policy
 from wane.agents.common.rollout import Position, Transition, begin, discount_of, play, rollout
+from wane.agents.common.training import APART, train_epochs
 from wane.types import Integer, Tree
 from wane.worlds.world import World
-
-APART = 2**32 - 1
-"""Folded into a key, this number gives a key that no epoch has."""
 
 
 class State(NamedTuple):
@@ -40,14 +40,14 @@ class State(NamedTuple):
     """What the open episode of each environment has earned so far, discounted."""
 
 
-class Batch(NamedTuple):
+class Sequences(NamedTuple):
     """Sequences that the present network played: steps along the first axis, environments along the second.
 
     The observations are `Moment`s.
     """
 
-    memory: Memory
-    """What the policy remembered before the first step."""
+    carry: LSTMState
+    """The recurrent state before the first step."""
     steps: Transition
 
 
@@ -96,7 +96,7 @@ def init(key: jax.Array, world: World, config: Config) -> State:
     return State(params, optax.adam(config.learning_rate).init(params), position, zeros)
 
 
-def collect(key: jax.Array, state: State, world: World, config: Config) -> tuple[Position, Batch]:
+def collect(key: jax.Array, state: State, world: World, config: Config) -> tuple[Position, Sequences]:
     """Plays one sequence in every environment. Returns the new positions of the environments, and the sequences."""
     explore, env = sampled_policy(state.params, world, config), watched(world)
 
@@ -106,7 +106,7 @@ def collect(key: jax.Array, state: State, world: World, config: Config) -> tuple
 
     keys = jax.random.split(key, config.environments)
     position, steps = jax.vmap(one, out_axes=(0, 1))(keys, state.position)
-    return position, Batch(state.position.carry, steps)
+    return position, Sequences(state.position.carry, steps)
 
 
 def ended(steps: Transition) -> Bool[Array, "steps environments"]:
@@ -114,16 +114,17 @@ def ended(steps: Transition) -> Bool[Array, "steps environments"]:
     return jnp.logical_or(steps.terminated, steps.truncated)
 
 
-def outputs(params: Params, data: Batch, world: World, config: Config) -> tuple[Output, Output]:
+def outputs(params: Params, data: Sequences, world: World, config: Config) -> tuple[Output, Output]:
     """The network's outputs at each step, and after the observation that the step led to. The latter are constants."""
-    steps, lens, done = data.steps, make_lens(world, config), ended(data.steps)
+    steps, mask, done = data.steps, input_mask(world, config), ended(data.steps)
     fresh = jnp.concatenate([jnp.zeros_like(done[:1]), done[:-1]])
-    keep = jnp.where(fresh, 0.0, jnp.asarray(config.memory, float)).astype(params.lstm.recurrent.dtype)
-    gates = params.lstm.inputs(steps.observation.x * lens)
-    memory = unroll(params.lstm.recurrent, gates, keep, data.memory)
+    kept = jnp.asarray(config.recurrent, float)
+    keep = jnp.where(fresh, 0.0, kept).astype(params.lstm.recurrent.dtype)
+    gates = params.lstm.inputs(steps.observation.x * mask)
+    states = unroll(params.lstm.recurrent, gates, keep, data.carry)
     constant: Params = jax.lax.stop_gradient(params)
-    after = see(constant, steps.next_observation.x * lens, jax.lax.stop_gradient(memory), config.memory)
-    return heads(params, memory.h), heads(constant, after.h)
+    after = see(constant, steps.next_observation.x * mask, jax.lax.stop_gradient(states), kept)
+    return heads(params, states.h), heads(constant, after.h)
 
 
 class Targets(NamedTuple):
@@ -133,12 +134,12 @@ class Targets(NamedTuple):
     features: Float[Array, "steps environments features"]
 
 
-def targets(after: Output, data: Batch, world: World, config: Config) -> Targets:
+def targets(after: Output, data: Sequences, world: World, config: Config) -> Targets:
     """G_t and F_t, from the network's outputs after each step."""
     steps, (numbers, size) = data.steps, feature_numbers(world, config)
     own = jax.nn.one_hot(numbers, size, dtype=after.features.dtype)  # the feature of each state
     departing, arriving = own[steps.observation.cell], own[steps.next_observation.cell]
-    phi = departing + config.arrival * (arriving - departing)
+    phi = departing + jnp.asarray(config.arrival, own.dtype) * (arriving - departing)
     remaining = steps.observation.remaining
     rewards = remaining if config.weights == "remaining" else jnp.broadcast_to(world.rewards, remaining.shape)
     weights = rewards @ own[world.sites]
@@ -146,12 +147,13 @@ def targets(after: Output, data: Batch, world: World, config: Config) -> Targets
     cut = ended(steps).at[-1].set(True).astype(discount.dtype)
     change = equations.correction(phi, after.features, weights, config.lam, discount)
     each = jax.vmap(equations.mixed_returns, (1, 1, 1, 1, None), 1)
-    value = each(steps.reward + config.correction * change, discount, after.value, cut, config.mixing)
+    reward = steps.reward + jnp.asarray(config.correction, change.dtype) * change
+    value = each(reward, discount, after.value, cut, config.mixing)
     each = jax.vmap(equations.feature_returns, (1, 1, None, 1, 1, None), 1)
     return Targets(value, each(phi, after.features, config.lam, discount, cut, config.feature_mixing))
 
 
-def loss(params: Params, data: Batch, world: World, config: Config) -> tuple[Float[Array, ""], Terms]:
+def loss(params: Params, data: Sequences, world: World, config: Config) -> tuple[Float[Array, ""], Terms]:
     """The loss of some sequences, and its parts."""
     said, after = outputs(params, data, world, config)
     goal = targets(after, data, world, config)
@@ -166,12 +168,11 @@ def loss(params: Params, data: Batch, world: World, config: Config) -> tuple[Flo
     return total, terms
 
 
-def update(state: State, data: Batch, world: World, config: Config, key: None = None) -> tuple[State, Terms]:
+def update(state: State, data: Sequences, world: World, config: Config, key: None = None) -> tuple[State, Terms]:
     """Takes one gradient step on sequences of the present network. Returns the new state and the parts of the loss."""
-    params: Any = state.params  # Optax's own type of trees does not know Equinox modules
-    slope, terms = jax.grad(loss, has_aux=True)(params, data, world, config)
-    change, optimiser = optax.adam(config.learning_rate).update(slope, state.optimiser, params)
-    return state._replace(params=optax.apply_updates(params, change), optimiser=optimiser), terms
+    slope, terms = jax.grad(loss, has_aux=True)(state.params, data, world, config)
+    params, optimiser = descend(optax.adam(config.learning_rate), slope, state.optimiser, state.params)
+    return state._replace(params=params, optimiser=optimiser), terms
 
 
 def play_and_learn(key: jax.Array, state: State, world: World, config: Config) -> tuple[State, Any]:
@@ -200,7 +201,7 @@ def _discounts(
     return jnp.power(jnp.asarray(world.discount, float), exponent)
 
 
-def epoch(key: jax.Array, state: State, world: World, config: Config) -> tuple[State, Info]:
+def _epoch(world: World, config: Config, key: jax.Array, state: State) -> tuple[State, Info]:
     """Runs one epoch and the evaluation after it."""
     learn_key, *test_keys = jax.random.split(key, 3)
 
@@ -233,20 +234,11 @@ def train(
 ) -> tuple[State, Info]:
     """Trains for epochs `first`, `first` + 1, …, by default as many as the configuration says.
 
-    Epoch e uses fold_in(key, e), so training in chunks gives the same result as training in one call. It is a pure
-    function: `jit` it, and `vmap` it over keys and over the settings that are a `Scalar`. `watch(key, state)` is called
-    after each epoch, and `Info.watched` holds what it returns.
+    It is a pure function: `jit` it, and `vmap` it over keys and over the settings that are a `Scalar` or a `Flag`.
+    `watch(key, state)` is called after each epoch, and `Info.watched` holds what it returns.
 
         states, info = jax.jit(jax.vmap(lambda k, lam: train(k, world, Config(lam=lam))))(keys, lams)
     """
     state = init(key, world, config) if state is None else state
-
-    def turn(state: State, number: Array) -> tuple[State, Info]:
-        epoch_key = jax.random.fold_in(key, number)
-        state, info = epoch(epoch_key, state, world, config)
-        if watch is not None:
-            info = info._replace(watched=watch(jax.random.fold_in(epoch_key, APART), state))
-        return state, info
-
-    numbers = jnp.asarray(first) + jnp.arange(config.epochs if epochs is None else epochs)
-    return jax.lax.scan(turn, state, numbers)
+    count = config.epochs if epochs is None else epochs
+    return train_epochs(key, state, first, count, partial(_epoch, world, config), watch)

@@ -20,7 +20,7 @@ epochs, and `state` and `first` say where it continues. `train` can be jitted an
 The other fields of the value say where an agent deviates. `gpi`, `lambda_operator` and `planner` solve instead of
 learning, so they have no `update`, and `policy_iteration` learns from no data, so its `update` takes None. What solves
 with SciPy, walks through data or drives a simulator on the host is not `traceable` by JAX. The `world` of `sac` is a
-`wane.worlds.control.Task`.
+`wane.worlds.control.ControlTask`.
 
 `find` looks an agent up by its name. Each module of `wane.agents` that is an agent holds its value as `AGENT`; agents
 of other packages are found by their entry points (`wane.plugins`). `wane.testing.check_agent` checks the contract.

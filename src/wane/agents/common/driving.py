@@ -7,8 +7,8 @@ import numpy as np
 from jaxtyping import Float
 
 from wane.agents.common.policy import Policy
-from wane.limits import require_memory
-from wane.worlds.control import Task
+from wane.agents.common.rollout import require_episodes
+from wane.worlds.control import ControlTask
 
 
 class Played(NamedTuple):
@@ -25,18 +25,15 @@ class Played(NamedTuple):
     """The discounted return, Σ γᵗ rₜ from t = 0 on."""
 
 
-def drive(key: jax.Array, task: Task, policy: Policy, episodes: int, discount: float) -> Played:
+def drive(key: jax.Array, task: ControlTask, policy: Policy, episodes: int, discount: float) -> Played:
     """Plays `episodes` episodes at the same time, one in each copy of the task.
 
     Raises ValueError if they need too much memory.
     """
     numbers = len(Played._fields) + task.n_observations + task.n_actions
-    cure = "play fewer episodes, or give the task a shorter horizon, dataclasses.replace(task, horizon=…)"
-    many = [(episodes, "episodes")] if episodes > 1 else []
-    sizes = *many, (task.steps, "steps"), (numbers, "numbers")
-    require_memory("playing", *sizes, copies=2, cure=cure)
+    require_episodes(episodes, task.steps, numbers, "task")
     start_key, policy_key = jax.random.split(key)
-    batch = task.batch(np.asarray(jax.random.bits(start_key, (episodes,))).tolist())
+    batch = task.copies(np.asarray(jax.random.bits(start_key, (episodes,))).tolist())
     keys = jax.random.split(policy_key, episodes)
     draws = jax.vmap(lambda key: policy.draw(key, task.steps))(keys) if policy.draw(key, 1) is not None else None
     act = jax.jit(jax.vmap(policy.act, (None, 0, 0, 0)))

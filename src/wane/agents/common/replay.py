@@ -1,9 +1,9 @@
-"""A replay memory: a ring of arrays of a fixed size, in which the newest items take the place of the oldest.
+"""A replay: a ring of arrays of a fixed size, in which the newest items take the place of the oldest.
 
 The items may be any pytree: transitions of a table, or observations with pixels. All functions are pure.
 
-    >>> memory = add(empty({"reward": jnp.zeros(())}, size=3), {"reward": jnp.arange(4.0)[:2]})
-    >>> sample(memory, jnp.array([0.0, 0.9]))["reward"].tolist()
+    >>> replay = add(empty({"reward": jnp.zeros(())}, size=3), {"reward": jnp.arange(4.0)[:2]})
+    >>> sample(replay, jnp.array([0.0, 0.9]))["reward"].tolist()
     [0.0, 1.0]
 """
 
@@ -17,7 +17,7 @@ from wane.types import Tree
 
 
 class Replay(NamedTuple):
-    """A memory of fixed size, in which a new item replaces the oldest one."""
+    """A ring of fixed size, in which a new item replaces the oldest one."""
 
     items: Tree
     """Arrays whose first axis is the ring."""
@@ -44,7 +44,7 @@ def add(replay: Replay, items: Tree) -> Replay:
     flat = jax.tree_util.tree_map(lambda new, old: new.reshape(-1, *old.shape[1:]), items, replay.items)
     count = len(jax.tree_util.tree_leaves(flat)[0])
     if count > size:
-        raise ValueError(f"{count} items at once are more than the {size} that are kept: make the memory larger")
+        raise ValueError(f"{count} items at once are more than the {size} that are kept: make the replay larger")
     where = (replay.added + jnp.arange(count)) % size
 
     def put(old, new):

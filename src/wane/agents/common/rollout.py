@@ -28,10 +28,10 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from wane.agents.common.policy import Policy
-from wane.checks import is_traced
 from wane.limits import require_memory
 from wane.mdp import check_discount
 from wane.types import Integer, Scalar, Tree
+from wane.worlds.dynamics import select
 from wane.worlds.process import AProcess, DrawsAhead, Environment, Process
 
 
@@ -138,7 +138,7 @@ def _advance(
     outcome = reward * at.live, observation, terminated, truncated
     if not getattr(environment, "ends_early", True):
         return Position(observation, state, at.carry, at.live), outcome
-    observation, state = _choose(at.live > 0, (observation, state), (at.observation, at.state))
+    observation, state = select(at.live > 0, (observation, state), (at.observation, at.state))
     live = jnp.where(terminated | truncated, 0.0, at.live)
     return Position(observation, state, at.carry, live), outcome
 
@@ -148,7 +148,7 @@ def _advance_and_reset(
 ) -> tuple[Position, Outcome]:
     """Takes one step of the environment, which begins a fresh episode if the step ended one."""
     observation, state, reward, terminated, truncated, info = auto_step(environment, key, at.state, action)
-    carry = _choose(terminated | truncated, policy.carry, at.carry)
+    carry = select(terminated | truncated, policy.carry, at.carry)
     outcome = reward, info["final_observation"], terminated, truncated
     return Position(observation, state, carry, at.live), outcome
 
@@ -163,12 +163,8 @@ def auto_step(environment: Environment, key: jax.Array, state: Tree, action: Tre
     step_key, reset_key = jax.random.split(key)
     observation, state, reward, terminated, truncated, info = environment.step(step_key, state, action)
     fresh = environment.reset(reset_key)
-    chosen = _choose(terminated | truncated, fresh, (observation, state))
+    chosen = select(terminated | truncated, fresh, (observation, state))
     return *chosen, reward, terminated, truncated, {**info, "final_observation": observation}
-
-
-def _choose(condition: Any, yes: Tree, no: Tree) -> Tree:
-    return jax.tree_util.tree_map(lambda a, b: jnp.where(condition, a, b), yes, no)
 
 
 class Episode(NamedTuple):
@@ -232,73 +228,20 @@ def play(
 
 def require_room(world: Process, episodes: int = 1) -> None:
     """Raises ValueError if episodes that are played at the same time need too much memory."""
-    many = [(episodes, "episodes")] if episodes > 1 else []
-    sizes = *many, (world.horizon or 0, "steps"), (len(Episode._fields) + world.n_sites, "numbers")
-    cure = "play fewer episodes, or give the world a shorter horizon, dataclasses.replace(world, horizon=…)"
-    require_memory("playing", *sizes, copies=2, cure=cure)
+    require_episodes(episodes, world.horizon or 0, len(Episode._fields) + world.n_sites, "world")
+
+
+def require_episodes(episodes: int, steps: int, numbers: int, what: str) -> None:
+    """Raises ValueError if episodes with so many numbers a step need too much memory; `what` is played."""
+    together = [(episodes, "episodes")] if episodes > 1 else []
+    cure = f"play fewer episodes, or give the {what} a shorter horizon, dataclasses.replace({what}, horizon=…)"
+    require_memory("playing", *together, (steps, "steps"), (numbers, "numbers"), copies=2, cure=cure)
 
 
 def observed(world: AProcess, policy: Policy) -> AProcess:
     """The world with the observation that the policy asks for."""
     same = policy.observation is None or policy.observation == world.observation
     return world if same else dataclasses.replace(world, observation=policy.observation)
-
-
-class Returns(NamedTuple):
-    """The returns of training and of evaluations."""
-
-    returns: Float[Array, " episodes"]
-    """The discounted return of every training episode."""
-    evaluated_after: Int[Array, " evaluations"]
-    """The number of training episodes before each evaluation."""
-    greedy: Float[Array, " evaluations"]
-    """The discounted return of each evaluation, which is a greedy episode from which nothing is learned."""
-
-
-def train_episodes(
-    key: jax.Array,
-    state: Any,
-    first: Integer,
-    episodes: int,
-    evaluate_every: int,
-    learn: Callable[[jax.Array, Any], tuple[Any, Episode]],
-    evaluate: Callable[[jax.Array, Any], Episode],
-) -> tuple[Any, Returns]:
-    """Calls `learn(key, state)` for episodes `first`, `first` + 1, …, and `evaluate` after each `evaluate_every`-th.
-
-    Episode e uses fold_in(key, e), so training in chunks gives the same result as training in one call. If JAX traces
-    `first` and `evaluate_every` does not divide `episodes`, the number of evaluations is not known. Then the result has
-    room for the largest possible number, and the last entry of `greedy` is NaN if that evaluation was not due.
-    """
-
-    def episode(state: Any, number: Any) -> tuple[Any, tuple[Array, Array]]:
-        learn_key, evaluate_key = jax.random.split(jax.random.fold_in(key, number))
-        state, played = learn(learn_key, state)
-        none = jnp.full_like(played.value, jnp.nan)
-        # `vmap` batches keys and λ but not the numbers, so `cond` really skips the evaluations that are not due.
-        due = (number + 1) % evaluate_every == 0
-        greedy = jax.lax.cond(due, lambda: evaluate(evaluate_key, state).value, lambda: none)
-        return state, (played.value, greedy)
-
-    state, (returns, greedy) = jax.lax.scan(episode, state, episode_numbers(first, episodes))
-    due = _evaluations(first, episodes, evaluate_every)
-    return state, Returns(returns, jnp.asarray(first) + due + 1, jnp.take(greedy, due, mode="fill", fill_value=jnp.nan))
-
-
-def _evaluations(first: Integer, episodes: int, evaluate_every: int) -> Int[Array, " evaluations"]:
-    """The indices, counted from `first`, of the episodes after which an evaluation is due."""
-    if episodes % evaluate_every == 0:
-        many = episodes // evaluate_every
-    elif is_traced(first):
-        many = -(-episodes // evaluate_every)
-    else:
-        many = (int(first) + episodes) // evaluate_every - int(first) // evaluate_every
-    return jnp.asarray(evaluate_every - 1 - first % evaluate_every) + evaluate_every * jnp.arange(many)
-
-
-def episode_numbers(first: Integer, count: int) -> Int[Array, " episodes"]:
-    """The numbers of `count` episodes, beginning with `first`."""
-    return jnp.asarray(first) + jnp.arange(count)
 
 
 def discount_of(world: Process, config: Any) -> Scalar:

@@ -17,8 +17,9 @@ import numpy as np
 from jaxtyping import Array, Float, Int, UInt8
 
 from wane.agents.common.policy import sample_action
+from wane.lazy import attach
 from wane.mdp import check_policy, probabilities
-from wane.settings import Checked, Range, require
+from wane.settings import Checked, Range, check_setting
 from wane.types import AnyArray
 from wane.worlds.observe import PICTURES, Pixels, make_observation
 from wane.worlds.world import World
@@ -28,7 +29,7 @@ BRIGHTNESS = (0.299, 0.587, 0.114)
 
 
 @dataclass(frozen=True)
-class Sight(Checked):
+class Vision(Checked):
     """What an agent sees."""
 
     observation: str = "first-person:128:unfading"
@@ -40,7 +41,7 @@ class Sight(Checked):
         """Raises SettingError for an observation that no network takes."""
         fine = self.observation == "index" or self.observation.split(":")[0] in PICTURES
         names = f"index, {' or '.join(PICTURES)}"
-        require(fine, self, "observation", f"{names} is needed, because networks see one-hot states or pictures")
+        check_setting(fine, self, "observation", f"{names} is needed, because networks see one-hot states or pictures")
 
     @property
     def is_picture(self) -> bool:
@@ -155,16 +156,16 @@ def follow(key: jax.Array, world: World, policies: Sequence[Any], horizon: int, 
 
 
 def collect(
-    key: jax.Array, world: World, policies: Sequence[Any], horizon: int, sight: Sight, epsilon: float = 0.0
+    key: jax.Array, world: World, policies: Sequence[Any], horizon: int, vision: Vision, epsilon: float = 0.0
 ) -> Dataset:
     """Returns the trajectories of `follow` as a data set, in which everything that repeats is stored once."""
-    return to_dataset(world, follow(key, world, policies, horizon, epsilon), sight)
+    return to_dataset(world, follow(key, world, policies, horizon, epsilon), vision)
 
 
-def to_dataset(world: World, tracks: Tracks, sight: Sight) -> Dataset:
+def to_dataset(world: World, tracks: Tracks, vision: Vision) -> Dataset:
     """Returns trajectories as a data set."""
-    if sight.is_picture:
-        views, seen = _stacks(world, tracks, sight)
+    if vision.is_picture:
+        views, seen = _stacks(world, tracks, vision)
         index, cells = np.unique(seen, return_index=True)
         cells = tracks.cells.ravel()[cells[np.argsort(index)]]
     else:
@@ -178,28 +179,28 @@ def to_dataset(world: World, tracks: Tracks, sight: Sight) -> Dataset:
     )
 
 
-def _stacks(world: World, tracks: Tracks, sight: Sight) -> tuple[Stacks, Int[np.ndarray, "*batch moments"]]:
+def _stacks(world: World, tracks: Tracks, vision: Vision) -> tuple[Stacks, Int[np.ndarray, "*batch moments"]]:
     """All different views, and the index of the view at every moment."""
-    view = sight.view(world)
+    view = vision.view(world)
     fades = not isinstance(view, Pixels) or view.fading
     worths = tracks.worths if fades else np.ones_like(tracks.worths)
-    looks = np.concatenate([np.stack([tracks.cells, tracks.facings], -1), worths], -1)
-    unique, picture = np.unique(looks.reshape(-1, looks.shape[-1]), axis=0, return_inverse=True)
+    scenes = np.concatenate([np.stack([tracks.cells, tracks.facings], -1), worths], -1)
+    unique, picture = np.unique(scenes.reshape(-1, scenes.shape[-1]), axis=0, return_inverse=True)
     frames = _draw(view, unique)
     # Picture 0 is the black one before the start, so all others move up by one.
-    picture = np.pad(picture.reshape(-1, tracks.cells.shape[-1]) + 1, ((0, 0), (sight.frames - 1, 0)))
-    windows = np.lib.stride_tricks.sliding_window_view(picture, sight.frames, axis=1)
-    stacks, seen = np.unique(windows.reshape(-1, sight.frames), axis=0, return_inverse=True)
+    picture = np.pad(picture.reshape(-1, tracks.cells.shape[-1]) + 1, ((0, 0), (vision.frames - 1, 0)))
+    windows = np.lib.stride_tricks.sliding_window_view(picture, vision.frames, axis=1)
+    stacks, seen = np.unique(windows.reshape(-1, vision.frames), axis=0, return_inverse=True)
     return Stacks(jnp.asarray(frames), jnp.asarray(stacks, jnp.int32)), seen.reshape(tracks.cells.shape)
 
 
-def _draw(view: Any, looks: Float[np.ndarray, "pictures look"]) -> UInt8[np.ndarray, "pictures+1 height width"]:
+def _draw(view: Any, scenes: Float[np.ndarray, "pictures scene"]) -> UInt8[np.ndarray, "pictures+1 height width"]:
     """Draws the pictures in shades of grey. A black picture comes first."""
 
-    def one(look: Array) -> Array:
-        return grey(view(look[0].astype(jnp.int32), look[1].astype(jnp.int32), look[2:]))
+    def one(scene: Array) -> Array:
+        return grey(view(scene[0].astype(jnp.int32), scene[1].astype(jnp.int32), scene[2:]))
 
-    drawn = np.asarray(jax.jit(lambda looks: jax.lax.map(one, looks, batch_size=64))(jnp.asarray(looks)))
+    drawn = np.asarray(jax.jit(lambda scenes: jax.lax.map(one, scenes, batch_size=64))(jnp.asarray(scenes)))
     return np.concatenate([np.zeros_like(drawn[:1]), drawn])
 
 
@@ -221,3 +222,6 @@ def _count_transitions(rows: Int[np.ndarray, "policies steps 4"]) -> Transitions
     counts = np.stack([np.pad(counts, (0, longest - len(counts))) for _, counts in found])
     view, action, next_view, next_action = (jnp.asarray(filled[..., i], jnp.int32) for i in range(4))
     return Transitions(view, action, next_view, next_action, jnp.asarray(counts, float))
+
+
+__getattr__, __dir__ = attach(__name__, {"Sight": "wane.agents.common.views.Vision"})

@@ -1,6 +1,6 @@
 """λO-FB: the λ operator by forward–backward learning (the paper's section 6 and Algorithm 3).
 
-It learns Φ_λ of all policies π_z of a family together, before any reward is known, in the form
+It learns Φ_λ of all policies π_z of a family together, before any reward is known, as
 
     Φ_λ^{π_z}(s, a, s') ≈ F(s, a, z)ᵀ B(s') μ(s')
     π_z(·|s) = softmax(F(s, ·, z)ᵀ z / τ)
@@ -10,10 +10,8 @@ computed again at every step from what remains. Read the modules in this order:
 
 | module | what it holds |
 | --- | --- |
-| `config` | the settings |
-| `networks` | F, B, z and the policy π_z |
-| `loss` | the four terms of the loss |
-| `training` | collecting, gradient steps, epochs |
+| `model` | the settings, F, B, z and the policy π_z |
+| `training` | the four terms of the loss, collecting, gradient steps, epochs |
 | `acting` | the policy; acting under another λ |
 | `lambda_learning` | λ from rewards, by Adam and in closed form |
 | `probing` | the error against the exact Φ |
@@ -24,18 +22,18 @@ The default is the schedule of forward–backward learning, on which the paper b
 
     world, config = make("four-rooms", threshold=None, wall_penalty=0.0, horizon=50), Config(lam=0.5)
     state, info = jax.jit(lambda key: train(key, world, config))(jax.random.key(0))
-    tasks = draw_tasks(jax.random.key(1), world, 10, goals=2)
+    tasks = sample_tasks(jax.random.key(1), world, 10, goals=2)
     undiscounted_returns(world, policy(state.params, world, config), tasks)
 """
 
 from wane.agents.common.contract import Agent
 from wane.agents.forward_backward.acting import conditioned_policy, equivalent_policy, policy
-from wane.agents.forward_backward.config import LITERAL, Config, Schedule
 from wane.agents.forward_backward.lambda_learning import estimate
-from wane.agents.forward_backward.networks import Params
+from wane.agents.forward_backward.model import LITERAL, Config, Params, Schedule
 from wane.agents.forward_backward.probing import exact_representation, learned_representation, misfit
-from wane.agents.forward_backward.tasks import Tasks, draw_tasks, undiscounted_returns
+from wane.agents.forward_backward.tasks import Tasks, sample_tasks, undiscounted_returns
 from wane.agents.forward_backward.training import Info, State, init, train, update
+from wane.lazy import attach
 
 AGENT = Agent("forward_backward", Config, State, init, train, policy, update, unit="epochs")
 
@@ -48,7 +46,6 @@ __all__ = [
     "State",
     "Tasks",
     "conditioned_policy",
-    "draw_tasks",
     "equivalent_policy",
     "estimate",
     "exact_representation",
@@ -56,7 +53,10 @@ __all__ = [
     "learned_representation",
     "misfit",
     "policy",
+    "sample_tasks",
     "train",
     "undiscounted_returns",
     "update",
 ]
+
+__getattr__, __dir__ = attach(__name__, {"draw_tasks": "wane.agents.forward_backward.sample_tasks"})

@@ -15,7 +15,7 @@ d(s') = M(s', s') is the diagonal of the SR (`wane.equivalent_rewards`). The mod
     d(s') = Σ_a π_z(a|s') F(s', a, z)ᵀ B(s') μ(s')
 
 This suffices for V. Q needs one more term, in the present state s: the policy's d(s) does not say how a first action
-changes the return to s. From the state–action form of the λR,
+changes the return to s. From the λR of states and actions,
 
     Q_λ(s, a) = Σ_s' M(s, a, s') r̃(s') + (1 − λ(s)) r̃(s) (d(s) − M(s, a, s))
 
@@ -32,8 +32,14 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from wane.agents.common.policy import Policy, no_draws
-from wane.agents.forward_backward.config import Config
-from wane.agents.forward_backward.networks import Params, all_features, q_values, reward_vector, softmax_policy
+from wane.agents.forward_backward.model import (
+    Config,
+    Params,
+    all_features,
+    q_values,
+    reward_vector,
+    softmax_policy,
+)
 from wane.agents.forward_backward.tasks import all_rewards
 from wane.depletion import Geometric
 from wane.exact.occupancy import equivalent_rewards
@@ -70,13 +76,13 @@ def _choose(params: Any, cell: Integer, rewards: Float[Array, " states"]) -> Int
 def conditioned_policy(params: Params, world: Tabular, config: Config, lam: Any) -> Policy:
     """Returns the policy that gives λ to a conditioned model: one number, or one for each state if trained for that.
 
-    Raises ValueError if the model was not trained for that form of λ.
+    Raises ValueError if the model was not trained for such a λ.
     """
     return acting_on(_choose, (params, params.backward(), lam_inputs(lam, world.n_states, config)), world)
 
 
 def lam_inputs(lam: Any, n_states: int, config: Config) -> Float[Array, " lams"]:
-    """λ in the form that F takes. Raises ValueError if the model was not trained for that form."""
+    """λ as F takes it. Raises ValueError if the model was not trained for such a λ."""
     lam = jnp.asarray(lam, float)
     if config.condition == "per state":
         return jnp.broadcast_to(lam, (n_states,))

@@ -19,14 +19,28 @@ are larger where there is more to earn: for example 1 in the states that are kno
 reading before x and y, if all three belong to one stay ("earlier"; good if rewards last).
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
-from wane.agents.forward_backward.loss import Step
+from wane.agents.common.networks import descend
+
+
+class Step(NamedTuple):
+    """One step of a collected episode, or many with further axes."""
+
+    cell: Int[Array, "*steps"]
+    """s_t"""
+    next_cell: Int[Array, "*steps"]
+    """s_{t+1}"""
+    reward: Float[Array, "*steps"]
+    """r_t(s_t): what a visit to s_t would pay at time t."""
+    next_reward: Float[Array, "*steps"]
+    """r_{t+1}(s_{t+1})"""
+    action: Int[Array, "*steps"] | None = None
 
 
 def loss(lam: Float[Array, "*states"], steps: Step) -> Float[Array, ""]:
@@ -43,8 +57,8 @@ def update(
 
     λ is clipped to [0, 1], which the paper does not mention.
     """
-    change, state = optimiser.update(jax.grad(loss)(lam, steps), state, lam)
-    return jnp.clip(optax.apply_updates(lam, change), 0, 1), state  # pyright: ignore[reportArgumentType]
+    lam, state = descend(optimiser, jax.grad(loss)(lam, steps), state, lam)
+    return jnp.clip(lam, 0, 1), state
 
 
 def estimate(steps: Step, weights: str | Float[Array, " steps"] = "least squares") -> Float[Array, ""]:

@@ -11,8 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from wane.agents.forward_backward.config import Config
-from wane.agents.forward_backward.networks import Params, all_features, sample_lam, sample_z, softmax_policy
+from wane.agents.forward_backward.model import Config, Params, all_features, sample_lam, sample_z, softmax_policy
 from wane.exact.graph import recurrent_classes
 from wane.exact.representations import lambda_representation
 from wane.mdp import MDP
@@ -61,8 +60,7 @@ def representation_of(world: Solvable, chances: Float[Array, "states actions"], 
             raise ValueError(f"state {np.argmin(classes)} is left for good, which γ = 1 does not allow here: discount")
         together = classes[:, None] == classes
         return jnp.broadcast_to((together / (1 - jnp.asarray(lam)))[:, None], (n, a, n))
-    transitions = np.stack([world.mdp.action(i).toarray() for i in range(a)], 1)
-    mdp = MDP(jnp.asarray(transitions, chances.dtype))
+    mdp = MDP(jnp.asarray(world.mdp.dense(), chances.dtype))
     with jax.default_matmul_precision("highest"):  # a GPU would round factors to ten bits
         return jnp.asarray(lambda_representation(mdp.under(chances), lam, discount=discount).action_matrix(mdp))
 

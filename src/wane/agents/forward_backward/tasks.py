@@ -1,7 +1,7 @@
-"""Tasks that are drawn at random: a start and a few unit rewards for each episode (the paper's appendix H).
+"""Random tasks: a start and a few unit rewards for each episode (the paper's appendix H).
 
 An agent that can act for any rewards is tested on many of them. Its return is the undiscounted sum of its rewards, as
-in the paper's plots. `draw_tasks` makes the tasks. To use the same tasks again (for their optimum, say), pass on the
+in the paper's plots. `sample_tasks` makes the tasks. To use the same tasks again (for their optimum, say), pass on the
 same object.
 """
 
@@ -46,15 +46,15 @@ def with_rewards(world: ATabular, rewards: Float[Array, " states"]) -> ATabular:
     return dataclasses.replace(world, **settings)
 
 
-def draw_tasks(key: jax.Array, world: Tabular, count: int, goals: int) -> Tasks:
+def sample_tasks(key: jax.Array, world: Tabular, count: int, goals: int) -> Tasks:
     """Draws `count` tasks with random starts and random goals."""
 
-    def draw(key: jax.Array) -> Tasks:
+    def sample(key: jax.Array) -> Tasks:
         goal_key, play_key = jax.random.split(key)
         start = world.reset(jax.random.split(play_key, 3)[0])[1].cell
         return Tasks(random_goals(goal_key, world.n_states, goals), start, play_key)
 
-    return jax.vmap(draw)(jax.random.split(key, count))
+    return jax.vmap(sample)(jax.random.split(key, count))
 
 
 def undiscounted_returns(world: Tabular, policy: Policy, tasks: Tasks) -> Float[Array, " tasks"]:

@@ -24,9 +24,9 @@ The exact λF of any features of a tabular world is `wane.lambda_features`.
 from wane.agents.common.contract import Agent
 from wane.agents.lambda_features.acting import composed, policy, q_values
 from wane.agents.lambda_features.config import Config
-from wane.agents.lambda_features.fitting import Info, all_features, fit_iteration, many, prepare, train, with_base
+from wane.agents.lambda_features.fitting import Info, all_features, fit_iteration, prepare, train, train_each, with_base
 from wane.agents.lambda_features.networks import (
-    Batch,
+    Examples,
     Params,
     State,
     feature_table,
@@ -37,12 +37,13 @@ from wane.agents.lambda_features.networks import (
     targets,
     update,
 )
+from wane.lazy import attach
 
 AGENT = Agent("lambda_features", Config, State, init, train, policy, update, traceable=("init",), by_site=True)
 
 __all__ = [
-    "Batch",
     "Config",
+    "Examples",
     "Info",
     "Params",
     "State",
@@ -53,13 +54,16 @@ __all__ = [
     "fit_weights",
     "init",
     "loss",
-    "many",
     "policy",
     "prepare",
     "projection",
     "q_values",
     "targets",
     "train",
+    "train_each",
     "update",
     "with_base",
 ]
+
+RENAMED = {"Batch": "wane.agents.lambda_features.Examples", "many": "wane.agents.lambda_features.train_each"}
+__getattr__, __dir__ = attach(__name__, RENAMED)

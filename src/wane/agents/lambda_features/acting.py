@@ -46,7 +46,7 @@ def policy(params: Params, world: World, config: Config) -> Policy:
     """Returns the policy that composes the world's policies. It sees one picture a step and remembers the last ones."""
     if config.choose == "policies":
         return composed(params, world, config, config.refresh, True)
-    return _make(params, world, config, config.refresh, None, config.base.sight.observation + REMAINING)
+    return _make(params, world, config, config.refresh, None, config.base.vision.observation + REMAINING)
 
 
 def composed(
@@ -56,12 +56,12 @@ def composed(
 
     With `follows` it takes the action of the best policy, else the best of all actions.
     """
-    return _make(params, world, config, refresh, follows, PlacedView(config.base.sight.view(world), world.rewards))
+    return _make(params, world, config, refresh, follows, PlacedView(config.base.vision.view(world), world.rewards))
 
 
 def _make(params: Params, world: World, config: Config, refresh: Any, follows: Any, observation: Any) -> Policy:
-    sight = config.base.sight
-    pictures = jnp.zeros(sight.shape(world), jnp.uint8) if sight.is_picture else None
+    vision = config.base.vision
+    pictures = jnp.zeros(vision.shape(world), jnp.uint8) if vision.is_picture else None
     return Policy(partial(_act, world, config), (params, refresh, follows), pictures, no_draws, observation)
 
 
@@ -69,7 +69,7 @@ def _act(
     world: World, config: Config, params: tuple[Params, Any, Any], carry: Any, observation: Any, key: None
 ) -> tuple[Int[Array, ""], Any, None]:
     learned, refresh, follows = params
-    if config.base.sight.is_picture:
+    if config.base.vision.is_picture:
         carry = view = push(carry, observation.view)
     else:
         view = jax.nn.one_hot(observation.view, world.n_states)

@@ -15,11 +15,12 @@ from jaxtyping import Array, Float
 
 from wane.agents import laplacian
 from wane.agents.common.policy import Policy, sample_action, uniforms
-from wane.agents.common.rollout import discount_of, episode_numbers, play
+from wane.agents.common.rollout import discount_of, play
+from wane.agents.common.training import APART, numbered
 from wane.agents.common.views import Dataset, Transitions
 from wane.agents.lambda_features.config import Config
 from wane.agents.lambda_features.networks import (
-    Batch,
+    Examples,
     Params,
     State,
     feature_table,
@@ -39,8 +40,6 @@ from wane.worlds.world import World
 AT_ONCE = 9
 """The most networks that a GPU trains at the same time. Nine of the paper's networks that share their batches take 0.40
 ms a step each on an H200 and 4.3 GiB. Eighteen of them, with batches of two policies, are no faster and take 17 GB."""
-APART = 2**32 - 1
-"""Folded into a key, this number gives a key that no epoch and no iteration has."""
 
 
 class Info(NamedTuple):
@@ -110,7 +109,7 @@ def fit_iteration(
 
         def step(now: tuple[Any, Any], batch: tuple[Array, Array]) -> tuple[Any, Array]:
             index, weight = batch
-            sample = Batch(data.views[steps.view[index]], steps.action[index], y[index], weight)
+            sample = Examples(data.views[steps.view[index]], steps.action[index], y[index], weight)
             network, optimiser, value = gradient_step(*now, sample, project, config.learning_rate, world.n_actions)
             return (network, optimiser), value
 
@@ -123,7 +122,7 @@ def fit_iteration(
     return fitted, losses[-1]
 
 
-def many(function: Callable[[Any], Any], xs: Any, networks: int = 1) -> Any:
+def train_each(function: Callable[[Any], Any], xs: Any, networks: int = 1) -> Any:
     """Applies to each entry of `xs` a function that trains `networks` networks.
 
     On a GPU, up to AT_ONCE networks are trained at the same time. On a CPU they are trained one after the other, which
@@ -154,7 +153,7 @@ def _fit(key: jax.Array, state: State, world: World, config: Config, data: Datas
         return jax.lax.scan(iteration, network, jnp.arange(config.iterations))
 
     numbers = jnp.arange(len(world.policies))
-    networks, (losses, measured) = many(fit, (numbers, params.networks, data.transitions))
+    networks, (losses, measured) = train_each(fit, (numbers, params.networks, data.transitions))
     return state._replace(params=params._replace(networks=networks)), losses, measured
 
 
@@ -177,7 +176,7 @@ def _learn_online(key: jax.Array, state: State, world: World, config: Config, fi
             cell, after = step.observation[None], step.next_observation[None]
             next_action = sample_action(evaluated[after[0]], draws[1])[None]
             y = targets(network, base[cell], eye[after], next_action, config.lam, discount, world.n_actions)
-            batch = Batch(eye[cell], step.action[None], y, step.live[None])
+            batch = Examples(eye[cell], step.action[None], y, step.live[None])
             return gradient_step(network, optimiser, batch, project, config.learning_rate, world.n_actions)
 
         def episode(learned, number):
@@ -186,12 +185,12 @@ def _learn_online(key: jax.Array, state: State, world: World, config: Config, fi
             (*learned, value), _ = play(jax.random.fold_in(key, number), world, policy, start=start, learn=learn)
             return tuple(learned), (value, measure(params, learned[0]))
 
-        return jax.lax.scan(episode, (network, optimiser), episode_numbers(first, count))
+        return jax.lax.scan(episode, (network, optimiser), numbered(first, count))
 
     chances = jnp.asarray(np.stack([probabilities(policy, world.n_actions) for policy in world.policies]))
     keys = jax.vmap(lambda number: jax.random.fold_in(key, number))(jnp.arange(len(chances)))
-    (networks, optimisers), told = jax.vmap(learn_policy)(keys, params.networks, state.optimiser, chances)
-    return State(params._replace(networks=networks), optimisers), *told
+    (networks, optimisers), measured = jax.vmap(learn_policy)(keys, params.networks, state.optimiser, chances)
+    return State(params._replace(networks=networks), optimisers), *measured
 
 
 def train(
@@ -206,9 +205,8 @@ def train(
 ) -> tuple[State, Info]:
     """Trains base features and weights first, unless `state` contains them, and then the networks of all policies.
 
-    `first` and `episodes` divide TD into chunks: episode e uses fold_in(key, e), so training in chunks gives the same
-    result as training in one call. Fitted iteration runs as a whole; `fit_iteration` is one iteration of it. If no
-    `data` are given, they are collected first, which cannot be jitted. Raises ValueError for TD on pictures.
+    `first` and `episodes` divide TD into chunks. Fitted iteration runs as a whole; `fit_iteration` is one iteration of
+    it. If no `data` are given, they are collected first, which cannot be jitted. Raises ValueError for TD on pictures.
     """
     base_loss = jnp.zeros(0)
     data = collect_data(jax.random.fold_in(key, APART), world, config) if data is None else data
@@ -219,7 +217,7 @@ def train(
     if config.method == "fitted":
         state, losses, measured = _fit(key, state, world, config, data, measure)
     else:
-        if config.base.sight.is_picture:
+        if config.base.vision.is_picture:
             raise ValueError('TD along episodes sees one-hot states: take method="fitted" for pictures')
         count = config.episodes if episodes is None else episodes
         state, losses, measured = _learn_online(key, state, world, config, first, count, measure)

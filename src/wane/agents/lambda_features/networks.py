@@ -22,6 +22,7 @@ import optax
 from jaxtyping import Array, Float, Int
 
 from wane.agents import laplacian
+from wane.agents.common.networks import descend
 from wane.agents.common.views import Dataset
 from wane.agents.lambda_features.config import Config, Target
 from wane.exact.bellman import bellman_target
@@ -48,7 +49,7 @@ class State(NamedTuple):
     """the state of the optimiser of each policy; fitted iteration begins each fit with a fresh one"""
 
 
-class Batch(NamedTuple):
+class Examples(NamedTuple):
     """Some transitions of one policy, with the targets of φ_θ(s, a)."""
 
     views: Any
@@ -93,7 +94,7 @@ def projection(target: Target, weights: Float[Array, " features"]) -> Float[Arra
 
 
 def loss(
-    network: laplacian.Network, batch: Batch, project: Float[Array, "features features"], n_actions: int
+    network: laplacian.Network, batch: Examples, project: Float[Array, "features features"], n_actions: int
 ) -> Float[Array, ""]:
     """The mean of ½ |Aᵀ(y − φ_θ(s, a))|², weighted by how often each transition occurred."""
     error = batch.target - features_at(network, batch.views, batch.action, n_actions)
@@ -103,15 +104,14 @@ def loss(
 def gradient_step(
     network: Any,
     optimiser: Tree,
-    batch: Batch,
+    batch: Examples,
     project: Float[Array, "features features"],
     learning_rate: float,
     n_actions: int,
 ) -> tuple[Any, Tree, Float[Array, ""]]:
     """Takes one step of Adam. Returns the network, the optimiser's state and the loss."""
     value, slope = jax.value_and_grad(loss)(network, batch, project, n_actions)
-    change, optimiser = optax.adam(learning_rate).update(slope, optimiser, network)
-    return optax.apply_updates(network, change), optimiser, value
+    return *descend(optax.adam(learning_rate), slope, optimiser, network), value
 
 
 def n_features(world: World, config: Config) -> int:
@@ -149,7 +149,7 @@ def init(key: jax.Array, world: World, config: Config) -> State:
 
 
 def update(
-    state: State, data: tuple[int, Batch], world: World, config: Config, key: None = None
+    state: State, data: tuple[int, Examples], world: World, config: Config, key: None = None
 ) -> tuple[State, Float[Array, ""]]:
     """Takes one gradient step on one policy's network. Returns the new state and the loss.
 

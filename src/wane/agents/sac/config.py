@@ -3,31 +3,36 @@
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
+import numpy as np
+from jaxtyping import ArrayLike
+
 from wane.agents.bandit import Config as Bandit
 from wane.checks import is_traced
-from wane.settings import DISTINCT, Checked, Count, Finite, Lambda, Positive, Range, Share, require
-from wane.types import Scalar
+from wane.settings import DISTINCT, Checked, Count, Finite, Lambda, Positive, Range, Share, check_setting, renamed
+from wane.types import Flag, Integer, Scalar
 
 BANDIT = Bandit()
 Ranges = Literal["dimension", "global", "running"]
 Spread = Literal["variance", "deviation"]
 
 
+@renamed(feature_weight="lambda_features", memory="replay")
 @dataclass(frozen=True)
 class Config(Checked):
     """The paper's settings, and what it leaves out.
 
-    Settings that are a `Scalar` may be traced, so agents that differ in them are trained by one program.
+    JAX may trace `critics`, `lam`, `adaptive`, `lambda_features` and `bandit.averaging`, so agents that differ in them
+    are trained by one program.
     """
 
-    critics: Annotated[Scalar, Range(1, 2)] = 1
+    critics: Annotated[Integer, Range(1, 2)] = 1
     """how many critics there are: of two, the lower value counts"""
     lam: Annotated[Scalar, Range(0, 1, "a λ")] = 1.0
     """λ of the values' target; 1 is the target of plain SAC"""
-    adaptive: Annotated[Scalar, Range(0, 1)] = 1
-    """1: the bandit draws λ out of `lambdas` for each episode; 0: λ is `lam`"""
-    feature_weight: Annotated[Scalar, Range(0, 1)] = 1
-    """weight of the λF's loss; with 0 there is no λF, and λ must be 1"""
+    adaptive: Flag = True
+    """whether the bandit draws λ out of `lambdas` for each episode, in place of `lam`"""
+    lambda_features: Flag = True
+    """whether there is a λF; without it λ must be 1"""
     lambdas: Annotated[tuple[Lambda, ...], DISTINCT] = (0.0, 0.5, 1.0)
     """the arms of the bandit"""
     bandit: Bandit = BANDIT
@@ -46,7 +51,7 @@ class Config(Checked):
     learning_rate: Positive = 3e-4
     batch: Count = 256
     """transitions of a gradient step"""
-    memory: Annotated[int, Range(1, 1_000_000_000)] = 1_000_000
+    replay: Annotated[int, Range(1, 1_000_000_000)] = 1_000_000
     """transitions that are kept"""
     polyak: Share = 5e-3
     """how far target networks move towards the networks at each update"""
@@ -73,23 +78,39 @@ class Config(Checked):
     """episodes of an evaluation, with the mean action; nothing is learned from them"""
 
     def rules(self) -> None:
-        """Raises SettingError for limits in the wrong order, a memory smaller than a batch, a λ < 1 without a λF.
-
-        It also raises SettingError for steps that are not whole blocks, for networks without hidden layers, and for a
-        number of critics that is not 1 or 2.
-        """
+        """Raises SettingError for settings that contradict each other, such as a λ < 1 without a λF."""
         needed = "a lower limit and then a higher one are needed, because what is outside of them is cut off"
-        require(self.limits[0] < self.limits[1], self, "limits", needed)
+        check_setting(self.limits[0] < self.limits[1], self, "limits", needed)
         for name in ("steps", "collection_steps"):
             whole = f"a multiple of block = {self.block:,} is needed, because steps are taken in blocks"
-            require(getattr(self, name) % self.block == 0, self, name, whole)
-        if not is_traced(self.critics):
-            require(bool(self.critics in (1, 2)), self, "critics", "1 or 2 is needed")
-        require(len(self.hidden) > 0, self, "hidden", "at least one layer is needed")
-        require(
-            self.memory >= self.batch, self, "memory", f"at least {self.batch:,} is needed, because that is a batch"
-        )
-        if not any(map(is_traced, (self.feature_weight, self.adaptive, self.lam))):
-            plain = self.adaptive == 0 and self.lam == 1
-            needed = "a weight above 0 is needed, because the target of λ < 1 is made of the λF"
-            require(bool(self.feature_weight > 0 or plain), self, "feature_weight", needed)
+            check_setting(getattr(self, name) % self.block == 0, self, name, whole)
+        check_setting(len(self.hidden) > 0, self, "hidden", "at least one layer is needed")
+        needed = f"at least {self.batch:,} is needed, because that is a batch"
+        check_setting(self.replay >= self.batch, self, "replay", needed)
+        if not is_traced(self.lambda_features, self.adaptive, self.lam):
+            fine = bool(self.lambda_features) or (not self.adaptive and self.lam == 1)
+            needed = "True is needed, because the target of λ < 1 is made of the λF"
+            check_setting(fine, self, "lambda_features", needed)
+
+    @property
+    def has_features(self) -> bool:
+        """Whether a program must compute the λF: it must, unless the agent is known to have none."""
+        return is_traced(self.lambda_features) or bool(self.lambda_features)
+
+    @property
+    def n_critics(self) -> int:
+        """How many critics a program must compute: two, unless the agent is known to have one."""
+        return 2 if is_traced(self.critics) or self.critics > 1 else 1
+
+    @property
+    def n_networks(self) -> int:
+        """How many networks a program must compute, critics and λF together."""
+        known = not is_traced(self.critics, self.lambda_features)
+        # With two networks, an agent's networks are always the first ones.
+        return self.n_critics + self.has_features if known and self.networks == 2 else self.networks
+
+    def require_networks(self, critics: ArrayLike, lambda_features: ArrayLike) -> None:
+        """Raises SettingError if some agent has two critics and a λF, but the settings have only two networks."""
+        needed = int(np.max(np.asarray(critics) + np.asarray(lambda_features)))
+        reason = f"{needed} are needed, because an agent has two critics and a λF"
+        check_setting(needed <= self.networks, self, "networks", reason)

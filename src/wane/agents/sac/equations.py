@@ -24,7 +24,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from wane.types import Scalar
+from wane.exact.bellman import bellman_target
+from wane.types import Integer, Scalar
 
 Phi = Float[Array, "*batch features"]
 Each = Float[Array, "*batch"]
@@ -73,10 +74,10 @@ def soft_target(
 
 def feature_target(phi_t: Phi, phi_lam_next: Phi, lam: Scalar, discount_t: Each) -> Phi:
     """The definition of the λF: φ_t ⊙ (1 + γ_t λ φ_λ,t+1) + γ_t (1 − φ_t) ⊙ φ_λ,t+1."""
-    return phi_t + discount_t[..., None] * (1 - (1 - lam) * phi_t) * phi_lam_next
+    return bellman_target(phi_lam_next, phi_t, lam, discount_t[..., None])
 
 
-def lower(q: Float[Array, "critics *batch"], critics: Scalar) -> Each:
+def lower(q: Float[Array, "critics *batch"], critics: Integer) -> Each:
     """The lower of the two values if there are two critics, else the value of the first critic."""
     return jnp.where(critics > 1, jnp.minimum(q[0], q[-1]), q[0])
 
@@ -94,10 +95,10 @@ def squash(
     return jnp.tanh(u), jnp.sum(normal - slope, -1)
 
 
-def critic_loss(target: Each, q: Float[Array, "critics *batch"], critics: Scalar) -> Float[Array, ""]:
+def critic_loss(target: Each, q: Float[Array, "critics *batch"], critics: Integer) -> Float[Array, ""]:
     """Σ_i ½ mean (target − Q_i)², over as many critics i as `critics` says. The target is a constant."""
     errors = 0.5 * jnp.mean((jax.lax.stop_gradient(target) - q) ** 2, axis=tuple(range(1, q.ndim)))
-    return errors[0] + (critics - 1) * errors[-1] if len(errors) > 1 else errors[0]
+    return errors[0] + jnp.asarray(critics - 1, q.dtype) * errors[-1] if len(errors) > 1 else errors[0]
 
 
 def feature_loss(target: Phi, phi_lam: Phi) -> Float[Array, ""]:

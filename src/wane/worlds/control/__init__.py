@@ -1,4 +1,4 @@
-"""Continuous control: tasks that are simulated on the host, in batches.
+"""Continuous control: tasks that are simulated on the host, many copies at once.
 
 | task | stepped by |
 | --- | --- |
@@ -8,6 +8,22 @@
 | any other id of Gymnasium with vectors of floats | Gymnasium's vector API |
 """
 
-from wane.worlds.control.task import OWN, Batch, Outcome, Task, describe, episode_seed, from_description
+from typing import TYPE_CHECKING
 
-__all__ = ["OWN", "Batch", "Outcome", "Task", "describe", "episode_seed", "from_description"]
+from wane.lazy import attach
+
+if TYPE_CHECKING:
+    from wane.worlds.control.task import (
+        OWN,
+        ControlTask,
+        Copies,
+        Outcome,
+        describe,
+        episode_seed,
+        from_description,
+    )
+
+__all__ = ["OWN", "ControlTask", "Copies", "Outcome", "describe", "episode_seed", "from_description"]
+
+RENAMED = {"Task": "wane.worlds.control.ControlTask", "Batch": "wane.worlds.control.Copies"}
+__getattr__, __dir__ = attach(__name__, RENAMED)

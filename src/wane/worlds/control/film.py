@@ -11,7 +11,7 @@ import numpy as np
 from PIL import Image, ImageDraw
 
 from wane.files import write
-from wane.worlds.control.task import Task
+from wane.worlds.control.task import ControlTask
 from wane.worlds.draw import INK
 from wane.worlds.film import font
 
@@ -19,7 +19,7 @@ MOST = 100
 """The largest number of pictures in a film. Films of longer episodes leave out some moments."""
 
 
-def write_film(task: Task, episode: Any, path: Path, title: str | None = None) -> Path:
+def write_film(task: ControlTask, episode: Any, path: Path, title: str | None = None) -> Path:
     """Draws `episode.states`, with the sum of `episode.rewards` so far above each picture. Returns the path.
 
     If the episode has `times`, these are the times of its states; otherwise it has a state for every step.

@@ -6,24 +6,25 @@
 needed.
 """
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
 import numpy as np
-from jaxtyping import Bool, Float, UInt8
+from jaxtyping import Float, UInt8
 
 from wane.extras import require
-from wane.worlds.control.task import Batch, Rows, Sizes, Task
+from wane.worlds.control.task import ControlTask, Copies, Moved, Rows, Sizes
 
 TORQUE, SPEED, STEP = 2.0, 8.0, 0.05
 PIXELS = 160
 
 
-class Pendulum(Batch):
+class Pendulum(Copies):
     """Copies of Pendulum-v1."""
 
+    saved = ("state",)
+
     @classmethod
-    def sizes(cls, task: Task) -> Sizes:
+    def sizes(cls, task: ControlTask) -> Sizes:
         """Three observations, one action, 200 steps."""
         return Sizes(3, 1, 200)
 
@@ -40,9 +41,7 @@ class Pendulum(Batch):
         for i, rng in zip(rows, self.generators(rows), strict=True):
             self._state[i] = rng.uniform(low=-high, high=high)
 
-    def _advance(
-        self, actions: Float[np.ndarray, "copies actions"]
-    ) -> tuple[Float[np.ndarray, " copies"], Bool[np.ndarray, " copies"]]:
+    def _advance(self, actions: Float[np.ndarray, "copies actions"]) -> Moved:
         # The torque keeps its 32 bits, because Gymnasium's does.
         torque = np.clip(np.float32(TORQUE) * actions[:, 0], -TORQUE, TORQUE)
         angle, speed = self._state.T
@@ -56,15 +55,9 @@ class Pendulum(Batch):
         angle, speed = self._state.T
         return np.stack([np.cos(angle), np.sin(angle), speed], 1).astype(np.float32)
 
-    def _get(self) -> dict[str, np.ndarray]:
-        return {"state": self._state.copy()}
-
-    def _set(self, tree: Mapping[str, Any]) -> None:
-        self._state = np.array(tree["state"])
-
     @classmethod
     def pictures(
-        cls, task: Task, states: Float[np.ndarray, "moments numbers"]
+        cls, task: ControlTask, states: Float[np.ndarray, "moments numbers"]
     ) -> Iterable[UInt8[np.ndarray, "height width 3"]]:
         """Draws the rod with Pillow. Raises MissingExtra if Pillow is not installed."""
         require("plots", "the picture of a task")

@@ -4,21 +4,21 @@ A force of up to 1 in each direction moves the mass, with damping, between walls
 distance d pays exp(−(d / 0.4)²) times what remains of its reward. A step that ends within 0.25 of a site is a visit:
 the site's reward then wears off by the task's depletion (each step is one visit, so a geometric λ = 0.9 means that a
 stay of 10 steps uses up two thirds). Without a depletion nothing wears off. Observations are positions and velocities.
-With the task's setting `told`, they also hold what remains of each site as a fraction of its reward.
+With the task's setting `remaining`, they also hold what remains of each site as a fraction of its reward.
 
 Without a depletion it is best to go to the best site and stay. With a depletion it is best to tour the sites.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from functools import cache
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Float, UInt8
+from jaxtyping import Float, UInt8
 from PIL import Image, ImageDraw
 
-from wane.worlds.control.rollouts import RolloutBatch, mujoco
-from wane.worlds.control.task import Rows, Sizes, Task
+from wane.worlds.control.mujoco import MujocoCopies, mujoco
+from wane.worlds.control.task import ControlTask, Moved, Rows, Sizes
 
 XML = """
 <mujoco model="point mass">
@@ -47,10 +47,10 @@ def _model() -> Any:
     return mujoco.MjModel.from_xml_string(XML)
 
 
-class PointMass(RolloutBatch):
+class PointMass(MujocoCopies):
     """Copies of the task."""
 
-    frames, has_sites = 5, True
+    frames, has_sites, saved = 5, True, ("physics", "memory")
 
     @classmethod
     def model(cls) -> Any:
@@ -58,9 +58,9 @@ class PointMass(RolloutBatch):
         return _model()
 
     @classmethod
-    def sizes(cls, task: Task) -> Sizes:
-        """Four observations (seven if what remains is told), two actions, 100 steps."""
-        return Sizes(4 + len(SITES) * task.told, 2, 100)
+    def sizes(cls, task: ControlTask) -> Sizes:
+        """Four observations (seven with what remains), two actions, 100 steps."""
+        return Sizes(4 + len(SITES) * task.remaining, 2, 100)
 
     @property
     def states(self) -> Float[np.ndarray, "copies numbers"]:
@@ -89,9 +89,7 @@ class PointMass(RolloutBatch):
         if self.task.depletion is not None:
             self._memory[rows] = self.task.depletion.initial((len(rows), len(SITES)))
 
-    def _advance(
-        self, actions: Float[np.ndarray, "copies actions"]
-    ) -> tuple[Float[np.ndarray, " copies"], Bool[np.ndarray, " copies"]]:
+    def _advance(self, actions: Float[np.ndarray, "copies actions"]) -> Moved:
         self._simulate(actions)
         distance = np.linalg.norm(self.positions[:, None] - SITES, axis=-1)
         reward = (np.exp(-((distance / WIDTH) ** 2)) * self._worth() * REWARDS).sum(1)
@@ -101,19 +99,12 @@ class PointMass(RolloutBatch):
         return reward, np.zeros(len(actions), bool)
 
     def _observe(self) -> Float[np.ndarray, "copies observations"]:
-        seen = [self.positions, self.velocities] + [self._worth()] * self.task.told
+        seen = [self.positions, self.velocities] + [self._worth()] * self.task.remaining
         return np.concatenate(seen, 1).astype(np.float32)
-
-    def _get(self) -> dict[str, np.ndarray]:
-        return super()._get() | {"memory": self._memory.copy()}
-
-    def _set(self, tree: Mapping[str, Any]) -> None:
-        super()._set(tree)
-        self._memory = np.array(tree["memory"])
 
     @classmethod
     def pictures(
-        cls, task: Task, states: Float[np.ndarray, "moments numbers"]
+        cls, task: ControlTask, states: Float[np.ndarray, "moments numbers"]
     ) -> Iterable[UInt8[np.ndarray, "height width 3"]]:
         """Draws the plane from above with Pillow. Sites fade as their rewards wear off."""
         for state in states:

@@ -1,13 +1,13 @@
 """A continuous-control task, and copies of it that are stepped together on the host.
 
-A `Task` holds the name and the settings of a task; tasks can be compared, saved and described. `task.batch(seeds)`
-makes one copy for each seed. All copies take a step at once, and a copy whose episode ends begins the next one in the
+A `ControlTask` is a name with settings; tasks can be compared, saved and described. `task.copies(seeds)` makes one copy
+for each seed. All copies take a step at once, and a copy whose episode ends begins the next one in the
 same step. What `step` returns belongs to the old episode: `next_observation` is the observation after the step, even if
 the episode ended there.
 
-    >>> task = Task("Pendulum-v1")
-    >>> batch = task.batch([0, 1, 2])
-    >>> outcome = batch.step(np.zeros((3, 1), np.float32))
+    >>> task = ControlTask("Pendulum-v1")
+    >>> copies = task.copies([0, 1, 2])
+    >>> outcome = copies.step(np.zeros((3, 1), np.float32))
     >>> outcome.next_observation.shape, outcome.terminated.any(), outcome.truncated.any()
     ((3, 3), np.False_, np.False_)
 
@@ -19,9 +19,11 @@ and `set` restores them exactly.
 
 import dataclasses
 import re
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -30,12 +32,20 @@ from jaxtyping import Bool, Float, Int, UInt8
 
 from wane.depletion import Depletion
 from wane.exact.representations import check_depletion
+from wane.settings import renamed, with_present_names
 from wane.worlds.checks import check_horizon
 
-OWN = ("Pendulum-v1", "HalfCheetah-v5", "Hopper-v5", "wane/PointMass-v0")
-"""The tasks that are stepped in batches by this package. All others are stepped by Gymnasium."""
+OWN = {
+    "Pendulum-v1": ("pendulum", "Pendulum"),
+    "HalfCheetah-v5": ("mujoco", "HalfCheetah"),
+    "Hopper-v5": ("mujoco", "Hopper"),
+    "wane/PointMass-v0": ("point_mass", "PointMass"),
+}
+"""The tasks that are stepped by this package, with the module and the class that do it. Gymnasium steps all others."""
 
 Rows = Int[np.ndarray, " some"]
+Moved = tuple[Float[np.ndarray, " copies"], Bool[np.ndarray, " copies"]]
+"""The rewards of a step, and which episodes it terminated."""
 
 
 class Outcome(NamedTuple):
@@ -57,8 +67,9 @@ class Outcome(NamedTuple):
         return self.terminated | self.truncated
 
 
+@renamed(told="remaining")
 @dataclass(frozen=True)
-class Task:
+class ControlTask:
     """A continuous-control task."""
 
     name: str
@@ -67,12 +78,12 @@ class Task:
     """Steps until an episode is truncated; None takes the task's own."""
     depletion: Depletion | None = None
     """How rewards wear off, in tasks that have sites; with None they do not."""
-    told: bool = False
+    remaining: bool = False
     """Whether observations hold what remains of every site."""
 
     def __post_init__(self) -> None:
         kind = _kind(self.name)
-        if not kind.has_sites and (self.depletion is not None or self.told):
+        if not kind.has_sites and (self.depletion is not None or self.remaining):
             raise ValueError(f"{self.name} has no sites, so no reward can wear off: choose wane/PointMass-v0")
         check_horizon(self.horizon)
         if self.depletion is not None:
@@ -93,12 +104,17 @@ class Task:
         """Steps until an episode is truncated."""
         return self.horizon or _kind(self.name).sizes(self).horizon
 
-    def batch(self, seeds: Sequence[int], threads: int | None = None) -> "Batch":
+    def copies(self, seeds: Sequence[int], threads: int | None = None) -> "Copies":
         """One copy for each seed, at the beginning of its first episode. Results do not depend on `threads`."""
         return _kind(self.name)(self, seeds, threads)
 
+    def batch(self, seeds: Sequence[int], threads: int | None = None) -> "Copies":
+        """The old name of `copies`."""
+        warnings.warn("ControlTask.batch is now ControlTask.copies", DeprecationWarning, stacklevel=2)
+        return self.copies(seeds, threads)
+
     def pictures(self, states: Float[np.ndarray, "moments numbers"]) -> Iterable[UInt8[np.ndarray, "height width 3"]]:
-        """Pictures of physical states (`Batch.states`). Raises ValueError for tasks that cannot be drawn."""
+        """Pictures of physical states (`Copies.states`). Raises ValueError for tasks that cannot be drawn."""
         return _kind(self.name).pictures(self, states)
 
     def film(self, episode: Any, path: str | Path, title: str | None = None) -> Path:
@@ -116,25 +132,27 @@ class Sizes(NamedTuple):
     horizon: int
 
 
-class Batch:
+class Copies:
     """Copies of a task that are stepped together. Subclasses define their physics, observations and states."""
 
     has_sites = False
+    saved: tuple[str, ...]
+    """The arrays that the future of the copies depends on, by their attributes without the underscore."""
     final_states: Float[np.ndarray, "copies numbers"]
     """The states after the last step in which an episode ended, before new episodes began."""
 
-    def __init__(self, task: Task, seeds: Sequence[int], threads: int | None = None):
+    def __init__(self, task: ControlTask, seeds: Sequence[int], threads: int | None = None):
         self.task, self.seeds, self.horizon = task, [int(seed) for seed in seeds], task.steps
         self.threads = threads
         self.restart()
 
     @classmethod
-    def sizes(cls, task: Task) -> Sizes:
+    def sizes(cls, task: ControlTask) -> Sizes:
         """The sizes of the task."""
         raise NotImplementedError
 
     @classmethod
-    def pictures(cls, task: Task, states: Float[np.ndarray, "moments numbers"]) -> Iterable[np.ndarray]:
+    def pictures(cls, task: ControlTask, states: Float[np.ndarray, "moments numbers"]) -> Iterable[np.ndarray]:
         """Pictures of physical states."""
         raise ValueError(f"{task.name} cannot be drawn from here: play it in Gymnasium with render_mode='rgb_array'")
 
@@ -171,12 +189,15 @@ class Batch:
 
     def get(self) -> dict[str, np.ndarray]:
         """Returns everything that the future of the copies depends on, except their seeds."""
-        return {"episode": self.episode.copy(), "time": self.time.copy(), "earned": self.earned.copy()} | self._get()
+        counts = {"episode": self.episode.copy(), "time": self.time.copy(), "earned": self.earned.copy()}
+        return counts | {name: getattr(self, f"_{name}").copy() for name in self.saved}
 
     def set(self, tree: Mapping[str, Any]) -> None:
         """Restores what `get` returned."""
         self.episode, self.time, self.earned = (np.array(tree[name]) for name in ("episode", "time", "earned"))
-        self._set(tree)
+        for name in self.saved:
+            setattr(self, f"_{name}", np.array(tree[name]))
+        self._resume()
         self.observation = self._observe()
 
     def generators(self, rows: Rows) -> list[np.random.Generator]:
@@ -190,20 +211,15 @@ class Batch:
         """Begins the present episode of some copies."""
         raise NotImplementedError
 
-    def _advance(
-        self, actions: Float[np.ndarray, "copies actions"]
-    ) -> tuple[Float[np.ndarray, " copies"], Bool[np.ndarray, " copies"]]:
+    def _advance(self, actions: Float[np.ndarray, "copies actions"]) -> Moved:
         """Moves all copies. Returns the rewards, and which episodes terminated."""
         raise NotImplementedError
 
     def _observe(self) -> Float[np.ndarray, "copies observations"]:
         raise NotImplementedError
 
-    def _get(self) -> dict[str, np.ndarray]:
-        raise NotImplementedError
-
-    def _set(self, tree: Mapping[str, Any]) -> None:
-        raise NotImplementedError
+    def _resume(self) -> None:
+        """Restores what is not in the saved arrays."""
 
 
 def episode_seed(seed: int, episode: int) -> int:
@@ -211,31 +227,34 @@ def episode_seed(seed: int, episode: int) -> int:
     return int(np.random.SeedSequence([seed, episode]).generate_state(1)[0])
 
 
-def describe(task: Task) -> dict[str, Any]:
+def describe(task: ControlTask) -> dict[str, Any]:
     """The task as a dictionary that JSON can hold. The module in an id such as "module:Swim-v0" is left out of it."""
     from wane.worlds.describe import describe_depletion
 
     depletion = None if task.depletion is None else describe_depletion(task.depletion)
     name = _plain_name(task.name.rpartition(":")[2])
-    return {"task": name, "horizon": task.horizon, "depletion": depletion, "told": task.told}
+    return {"task": name, "horizon": task.horizon, "depletion": depletion, "remaining": task.remaining}
 
 
-def from_description(description: Mapping[str, Any], trust: Sequence[str] = ()) -> Task:
+def from_description(description: Mapping[str, Any], trust: Sequence[str] = ()) -> ControlTask:
     """The task of a description. Raises ValueError for unknown entries and for wrong values.
 
     The task is one of this package or of Gymnasium itself, or its id is in `trust`, with or without "module:" in front.
     """
     from wane.worlds.describe import depletion_from_description
 
-    fields = {"task", *(field.name for field in dataclasses.fields(Task))} - {"name"}
+    fields = {"task", *(field.name for field in dataclasses.fields(ControlTask))} - {"name"}
+    description = with_present_names(ControlTask, description)
     if strange := sorted(set(description) - fields):
         raise ValueError(f"a task has no {strange[0]!r}: it has {', '.join(sorted(fields))}")
-    name, horizon, told = description.get("task"), description.get("horizon"), description.get("told", False)
-    if not isinstance(name, str) or not isinstance(told, bool) or type(horizon) not in (int, type(None)):
-        raise ValueError(f"a task has a name, a horizon (or null) and told (true or false), got {dict(description)!r}")
+    name, horizon, seen = description.get("task"), description.get("horizon"), description.get("remaining", False)
+    if not isinstance(name, str) or not isinstance(seen, bool) or type(horizon) not in (int, type(None)):
+        raise ValueError(
+            f"a task has a name, a horizon (or null) and remaining (true or false), got {dict(description)!r}"
+        )
     depletion = description.get("depletion")
     depletion = None if depletion is None else depletion_from_description(depletion, trust)
-    return Task(_trusted_name(_plain_name(name), trust), horizon, depletion, told)
+    return ControlTask(_trusted_name(_plain_name(name), trust), horizon, depletion, seen)
 
 
 def _plain_name(name: str) -> str:
@@ -266,16 +285,7 @@ def _trusted_name(name: str, trust: Sequence[str]) -> str:
 
 
 @cache
-def _kind(name: str) -> type[Batch]:
+def _kind(name: str) -> type[Copies]:
     """The class that steps a task. Raises MissingExtra if it needs packages that are not installed."""
-    if name == "Pendulum-v1":
-        from wane.worlds.control.pendulum import Pendulum as kind
-    elif name == "HalfCheetah-v5":
-        from wane.worlds.control.locomotion import HalfCheetah as kind
-    elif name == "Hopper-v5":
-        from wane.worlds.control.locomotion import Hopper as kind
-    elif name == "wane/PointMass-v0":
-        from wane.worlds.control.point_mass import PointMass as kind
-    else:
-        from wane.worlds.control.vector import GymnasiumBatch as kind
-    return kind
+    module, kind = OWN.get(name, ("vector", "GymnasiumCopies"))
+    return getattr(import_module(f"wane.worlds.control.{module}"), kind)

@@ -5,9 +5,7 @@ episode again with its seed and takes the same actions. This is exact for enviro
 from `reset(seed=…)`, as Gymnasium requires.
 """
 
-from collections.abc import Mapping
 from functools import cache
-from typing import Any
 
 from wane.extras import MissingExtra, install_command, require
 
@@ -17,16 +15,18 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 
-from wane.worlds.control.task import Batch, Rows, Sizes, Task, episode_seed
+from wane.worlds.control.task import ControlTask, Copies, Moved, Rows, Sizes, episode_seed
 
 
-class GymnasiumBatch(Batch):
+class GymnasiumCopies(Copies):
     """Copies of an environment of Gymnasium with vectors of floats as observations and actions."""
 
+    saved = ("actions",)
+
     @classmethod
-    def sizes(cls, task: Task) -> Sizes:
+    def sizes(cls, task: ControlTask) -> Sizes:
         """The sizes of its spaces, and its time limit."""
         return _sizes(task.name, task.horizon)
 
@@ -43,7 +43,7 @@ class GymnasiumBatch(Batch):
         space = self._env.single_action_space
         assert isinstance(space, spaces.Box)
         self._low, self._high = space.low, space.high
-        self._taken = np.zeros((copies, self.horizon, *space.shape), np.float32)
+        self._actions = np.zeros((copies, self.horizon, *space.shape), np.float32)
         self._seen = np.zeros((copies, self.sizes(self.task).observations), np.float32)
 
     def _reset(self, rows: Rows) -> None:
@@ -54,10 +54,8 @@ class GymnasiumBatch(Batch):
         seen, _ = self._env.reset(seed=seeds, options={"reset_mask": mask})
         self._seen[mask] = np.asarray(seen, np.float32)[mask]
 
-    def _advance(
-        self, actions: Float[np.ndarray, "copies actions"]
-    ) -> tuple[Float[np.ndarray, " copies"], Bool[np.ndarray, " copies"]]:
-        self._taken[np.arange(len(actions)), self.time] = actions
+    def _advance(self, actions: Float[np.ndarray, "copies actions"]) -> Moved:
+        self._actions[np.arange(len(actions)), self.time] = actions
         seen, reward, terminated, _, _ = self._env.step(self._scaled(actions))
         self._seen = np.array(seen, np.float32)
         return np.array(reward, float), np.array(terminated)
@@ -68,14 +66,10 @@ class GymnasiumBatch(Batch):
     def _observe(self) -> Float[np.ndarray, "copies observations"]:
         return self._seen.copy()
 
-    def _get(self) -> dict[str, np.ndarray]:
-        return {"actions": self._taken.copy()}
-
-    def _set(self, tree: Mapping[str, Any]) -> None:
-        self._taken = np.array(tree["actions"])
+    def _resume(self) -> None:
         self._reset(np.arange(len(self.seeds)))
         for i, env in enumerate(self._env.envs):
-            for action in self._scaled(self._taken[i, : self.time[i]]):
+            for action in self._scaled(self._actions[i, : self.time[i]]):
                 self._seen[i] = env.step(action)[0]
 
 
@@ -107,5 +101,5 @@ def _sizes(name: str, horizon: int | None) -> Sizes:
         raise ValueError(f"the actions of {name} have no limits, but limits are needed to scale them from [−1, 1]")
     limit = horizon or (env.spec.max_episode_steps if env.spec else None)
     if limit is None:
-        raise ValueError(f"{name} has no time limit: give one, Task({name!r}, horizon=1000)")
+        raise ValueError(f"{name} has no time limit: give one, ControlTask({name!r}, horizon=1000)")
     return Sizes(env.observation_space.shape[0], env.action_space.shape[0], limit)  # pyright: ignore

@@ -1,5 +1,0 @@
-"""What several experiments share."""
-
-from wane.extras import require
-
-require("experiments", "wane.experiments")

@@ -1,5 +1,0 @@
-"""Experiments in which everything is computed exactly, without learning."""
-
-from wane.extras import require
-
-require("experiments", "wane.experiments")

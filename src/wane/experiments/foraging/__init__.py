@@ -1,5 +1,0 @@
-"""Experiments on the behaviour of animals."""
-
-from wane.extras import require
-
-require("experiments", "wane.experiments")

@@ -1,5 +1,0 @@
-"""Experiments with tables."""
-
-from wane.extras import require
-
-require("experiments", "wane.experiments")

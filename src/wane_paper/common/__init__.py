@@ -1,0 +1,5 @@
+"""What several experiments share."""
+
+from wane.extras import require
+
+require("experiments", "wane_paper")
