@@ -68,9 +68,9 @@ def compare(
     for model in models:
         check_fittable(data, model)
     fits = dict(zip(names, fit_all(data, models, pooled=pooled, starts=starts, seed=seed), strict=True))
-    rows = [_by_subject(found, cross_validate(found, blocks) if blocks else None) for found in fits.values()]
-    by_subject = pd.concat(rows, ignore_index=True)
-    return Comparison(_summarise(by_subject, fits), by_subject.drop(columns="units"), fits)
+    held = {name: cross_validate(found, blocks) if blocks else np.full((1, 1), np.nan) for name, found in fits.items()}
+    by_subject = pd.concat([_by_subject(found, held[name]) for name, found in fits.items()], ignore_index=True)
+    return Comparison(_summarise(by_subject, held), by_subject, fits)
 
 
 def distinct_names(models: Sequence[Model]) -> list[str]:
@@ -152,40 +152,25 @@ def _test(
     return jax.vmap(over_blocks, (None if shared else 0, 0, 0))(decisions, held, z)
 
 
-def _by_subject(found: Fit, held: Float[np.ndarray, "subjects blocks"] | None) -> pd.DataFrame:
-    """The likelihoods of one model. `units` holds the parts of `held_out` whose differences are independent."""
+def _by_subject(found: Fit, held: Float[np.ndarray, "subjects blocks"]) -> pd.DataFrame:
+    """The likelihoods of one model for every subject that was fitted."""
     rows = found.likelihoods.assign(model=found.model.name).drop(columns="agree")
-    if held is None:
-        return _with_units(rows, np.nan, [[np.nan]] * len(rows))
-    if found.pooled:
-        units = held.sum(1) if len(held) > 1 else held[0]
-        return _with_units(rows, held.sum(), [units.tolist()])
-    return _with_units(rows, held.sum(1), [[x] for x in held.sum(1)] if len(held) > 1 else [held[0].tolist()])
+    return rows.assign(held_out=held.sum() if len(rows) == 1 else held.sum(1) if len(held) > 1 else np.nan)
 
 
-def _with_units(rows: pd.DataFrame, held_out: Any, units: list[list[float]]) -> pd.DataFrame:
-    """Returns the rows with the held-out log-probability: its sum, and its independent parts."""
-    rows = rows.assign(held_out=held_out)
-    rows["units"] = pd.Series(units, rows.index, dtype=object)
-    return rows
-
-
-def _summarise(by_subject: pd.DataFrame, fits: dict[str, Fit]) -> pd.DataFrame:
+def _summarise(by_subject: pd.DataFrame, held: dict[str, Float[np.ndarray, "subjects blocks"]]) -> pd.DataFrame:
     """One row for each model, sorted by cross-validation, or by AIC if there was none."""
-    rows, units = [], {}
-    for name in fits:
-        own = by_subject[by_subject["model"] == name]
-        units[name] = np.concatenate(own["units"].tolist())
-        sums = own[["parameters", "log_likelihood", "aic", "bic", "held_out"]].sum(min_count=1)
-        rows.append({"model": name} | sums.to_dict())
-    table = pd.DataFrame(rows).astype({"parameters": int})
+    columns = ["parameters", "log_likelihood", "aic", "bic", "held_out"]
+    table = by_subject.groupby("model", sort=False)[columns].sum(min_count=1).reset_index()
+    # Animals are independent of each other, and so are, where there is one animal, its blocks.
+    units = {name: each.sum(1) if len(each) > 1 else each[0] for name, each in held.items()}
     validated = table["held_out"].notna().all()
     table = table.sort_values("held_out" if validated else "aic", ascending=not validated, ignore_index=True)
     best = units[table["model"].iloc[0]]
     differences = [units[name] - best for name in table["model"]]
     table["difference"] = [float(np.sum(each)) for each in differences]
-    many = len(best) > 1
-    table["se"] = [float(np.sqrt(len(each)) * np.std(each, ddof=1)) if many else np.nan for each in differences]
+    several = len(best) > 1
+    table["se"] = [float(np.sqrt(len(each)) * np.std(each, ddof=1)) if several else np.nan for each in differences]
     table["delta_aic"] = table["aic"] - table["aic"].min()
     table["delta_bic"] = table["bic"] - table["bic"].min()
     return table

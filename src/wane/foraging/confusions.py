@@ -80,10 +80,10 @@ class Confusion:
         rows = self.scores[self.scores["copy"] >= self._half()]
         table = rows[KEYS].assign(chosen=rows[self.models].idxmin(axis=1)).reset_index(drop=True)
         found = self.differences()
-        told = {(t, a, o): bool(x) for t, a, o, x in found[["true", "animal", "other", "told_apart"]].to_numpy()}
+        differ = {(t, a, o): bool(x) for t, a, o, x in found[["true", "animal", "other", "told_apart"]].to_numpy()}
         table["right"] = table["chosen"] == table["true"]
         cells = list(table[["true", "animal", "chosen"]].itertuples(index=False, name=None))
-        table["alike"] = [true == chosen or not told[true, animal, chosen] for true, animal, chosen in cells]
+        table["alike"] = [true == chosen or not differ[true, animal, chosen] for true, animal, chosen in cells]
         apart = found.groupby(["true", "animal"])["told_apart"].all()
         table["apart"] = [bool(apart[true, animal]) for true, animal, _ in cells]
         return table
@@ -129,9 +129,9 @@ class Confusion:
 
         Groups that share a model are joined.
         """
-        told = self.differences().groupby(["true", "other"])["told_apart"].mean()
+        share = self.differences().groupby(["true", "other"])["told_apart"].mean()
         groups = [[name] for name in self.models]
-        for true, other in told.index[told < 0.5]:
+        for true, other in share.index[share < 0.5]:
             joined = [group for group in groups if true in group or other in group]
             merged = [name for name in self.models if any(name in group for group in joined)]
             groups = [group for group in groups if group not in joined] + [merged]

@@ -259,7 +259,8 @@ def linear_recursion(
     """All x_t = kept_t x_{t−1} + added_t, with x_0 = start.
 
     The T steps are cut into √T blocks. First all blocks run in parallel, each from 0; then a second recursion finds the
-    x that enters each block. So there are 2√T sequential operations instead of T.
+    x that enters each block. So there are 2√T sequential operations instead of T. `jax.lax.associative_scan` is slower
+    (for eight rats, with gradients, 0.73 ms instead of 0.55 ms) and takes three times as long to compile.
     """
     steps = len(kept)
     width = int(np.ceil(np.sqrt(steps)))

@@ -1,4 +1,4 @@
-"""Minimises a smooth function of few numbers by Newton's method, in a form that `vmap` can batch, and finds profiles.
+"""Minimises a smooth function of few numbers by Newton's method, such that `vmap` can batch it, and finds profiles.
 
 Every step solves (|H| + μ) p = −g, where |H| is the Hessian with its eigenvalues made positive. A step that raises the
 function is undone, and μ grows; otherwise μ shrinks. The numbers stay within ±LARGEST, which is beyond the range where

@@ -200,10 +200,10 @@ def _make_clock(seconds: Samples, seen: Bool[np.ndarray, " samples"], step: Real
     count = int(np.floor((seconds[-1] - seconds[0]) / length + 0.5)) + 1
     require_memory("the track on a regular clock", (count, "steps"), copies=8, cure="take a longer step")
     time = seconds[0] + length * np.arange(count)
-    used = np.flatnonzero(seen)
-    after = np.clip(np.searchsorted(seconds[used], time), 1, max(len(used) - 1, 1))
-    before = used[after - 1]
-    after = used[np.minimum(after, len(used) - 1)]
+    placed = np.flatnonzero(seen)
+    after = np.clip(np.searchsorted(seconds[placed], time), 1, max(len(placed) - 1, 1))
+    before = placed[after - 1]
+    after = placed[np.minimum(after, len(placed) - 1)]
     nearest = np.where(np.abs(seconds[after] - time) < np.abs(seconds[before] - time), after, before)
     distance = np.abs(seconds[nearest] - time) / length
     missing = distance > tolerance
