@@ -39,6 +39,17 @@ def test_the_papers_rule_by_hand():
     assert values["time"].tolist() == [1, 2, 3, 6, 7, 8, 9]
 
 
+def test_the_old_name_of_the_rule_warns():
+    for old, settings in ((foraging.marginal_values, {}), (foraging.leaving_difference, {"handling": 1})):
+        with pytest.warns(DeprecationWarning, match=r"\(form=…\) is deprecated: use rule=…"):
+            found = old(TABLE, 0.5, form="paper", **settings)
+        pd.testing.assert_frame_equal(found, old(TABLE, 0.5, rule="paper", **settings))
+    with pytest.warns(DeprecationWarning, match="wane.foraging.NAMED is now wane.foraging.MODELS"):
+        assert foraging.NAMED is foraging.MODELS
+    with pytest.warns(DeprecationWarning, match="wane.foraging.draw is now wane.foraging.figures"):
+        assert foraging.draw is foraging.figures
+
+
 def test_the_corrected_rule_by_hand():
     """Steps left after t = 1, 2, 3 are 8, 7, 6: thresholds 18/8 = 2.25, 14/7 = 2, 12/6 = 2; a tie does not leave."""
     assert mvt(rule="corrected") == [[3, False], [4, True]]

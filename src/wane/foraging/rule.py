@@ -28,6 +28,7 @@ exact: if the episode ends before either leaves, it is a bound, and the column `
 """
 
 import warnings
+from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -135,6 +136,7 @@ def mvt_leaving_times(
     )
 
 
+@old_arguments("rule", lambda form: form, "form")
 @check_arguments
 def marginal_values(table: pd.DataFrame, lam: CurvesLike, *, beyond: StepCount = 2, **settings: Any) -> pd.DataFrame:
     """What the rule compares, step by step: the next reward by staying, and θ_t.
@@ -148,14 +150,14 @@ def marginal_values(table: pd.DataFrame, lam: CurvesLike, *, beyond: StepCount =
     rule = _make_rule(check_table(table, by=by), lam, **settings)
     stayed = found["steps"].to_numpy()
     until = np.maximum(stayed, found["mvt_steps"].to_numpy()) + beyond
-    parts, now = [], rule.arrive()
-    while len(now.bout):
-        next_reward, theta, last = rule.compare(now)
-        step = now.elapsed + 1
-        columns = {"row": now.bout, "step": step, "time": rule.time_of(now.bout, step)}
-        columns |= {"observed": step <= stayed[now.bout], "reward": now.reward}
-        parts.append(pd.DataFrame(columns | {"next_reward": next_reward, "threshold": theta}))
-        now = rule.stay(now, next_reward, ~last & (step < until[now.bout]))
+    parts = []
+
+    def goes_on(bout: Bouts, step: int, reward: PerBout, next_reward: PerBout, theta: PerBout, _: Any) -> Any:
+        columns = {"row": bout, "step": step, "time": rule.time_of(bout, step), "observed": step <= stayed[bout]}
+        parts.append(pd.DataFrame(columns | {"reward": reward, "next_reward": next_reward, "threshold": theta}))
+        return step < until[bout]
+
+    rule.follow(goes_on)
     if not parts:
         raise ValueError("no step of the table is at a site: is the column `site` empty everywhere?")
     long = pd.concat(parts).sort_values(["row", "step"], kind="stable")
@@ -236,19 +238,6 @@ class _Steps(NamedTuple):
     """T"""
 
 
-class _Now(NamedTuple):
-    """The bouts that the rule has not left yet, all of them the same number of steps after their arrival."""
-
-    bout: Bouts
-    """The numbers of these bouts."""
-    elapsed: int
-    """Steps since the arrival."""
-    reward: PerBout
-    """r(s_t), observed or extrapolated."""
-    received: PerBout
-    """R_t, observed or extrapolated."""
-
-
 class _Rule(NamedTuple):
     """The rule with its data. It is applied to all bouts of a table in parallel, one step after the other."""
 
@@ -262,45 +251,40 @@ class _Rule(NamedTuple):
     time_step: float
     handling: int
 
-    def arrive(self) -> _Now:
-        """All bouts, at their first step."""
-        row = self.stays.arrival
-        return _Now(np.arange(len(row)), 0, self.steps.reward[row], self.steps.received[row])
+    def follow(self, goes_on: Callable[..., Bool[np.ndarray, " bouts"]]) -> None:
+        """Goes through all bouts, step by step: those that `goes_on` returns stay, until their episode ends.
 
-    def compare(self, now: _Now) -> tuple[PerBout, PerBout, Bool[np.ndarray, " bouts"]]:
-        """The next reward by staying, θ_t, and whether this is the last step of the episode."""
-        # Everything that counts steps or visits is known at the arrival and grows by one with every step of staying.
-        steps, row = self.steps, self.stays.arrival[now.bout]
-        t, visits = steps.step[row] + now.elapsed, steps.visits[row] + now.elapsed
-        next_reward = np.asarray(self.curves.next_reward(self.site[now.bout], now.reward, visits))
-        theta = threshold(steps.average[row], now.received, t, steps.horizon[row], self.discount, self.rule)
-        return next_reward, theta, t + 1 == steps.length[row]
-
-    def stay(self, now: _Now, next_reward: PerBout, which: Bool[np.ndarray, " bouts"]) -> _Now:
-        """Some of the bouts, one step later: the agent's own step if it stayed, else what staying would have paid."""
-        bout, next_reward, received = now.bout[which], next_reward[which], now.received[which]
-        elapsed = now.elapsed + 1
-        arrival, departure = self.stays.arrival[bout], self.stays.departure[bout]
-        # Rows after the departure belong to another place: there the reward is extrapolated, and R_t with it.
-        observed = arrival + elapsed <= departure
-        row = np.where(observed, arrival + elapsed, departure)
-        weight = self.discount ** (self.steps.step[arrival] + elapsed)
-        return _Now(
-            bout,
-            elapsed,
-            np.where(observed, self.steps.reward[row], next_reward),
-            np.where(observed, self.steps.received[row], received + weight * next_reward),
-        )
+        `goes_on` gets the numbers of the bouts, the steps since their arrival, this one included, r(s_t), the next
+        reward by staying, θ_t, and whether this is the last step of the episode.
+        """
+        steps, bout, elapsed = self.steps, np.arange(len(self.stays.arrival)), 0
+        reward, received = steps.reward[self.stays.arrival], steps.received[self.stays.arrival]
+        while len(bout):
+            # What counts steps or visits is known at the arrival and grows by one with every step of staying.
+            row = self.stays.arrival[bout]
+            t, visits = steps.step[row] + elapsed, steps.visits[row] + elapsed
+            next_reward = np.asarray(self.curves.next_reward(self.site[bout], reward, visits))
+            theta = threshold(steps.average[row], received, t, steps.horizon[row], self.discount, self.rule)
+            last, elapsed = t + 1 == steps.length[row], elapsed + 1
+            stay = goes_on(bout, elapsed, reward, next_reward, theta, last) & ~last
+            bout, row, t, next_reward, received = (each[stay] for each in (bout, row, t, next_reward, received))
+            # Rows after the departure belong to another place: there the reward is extrapolated, and R_t with it.
+            observed = row + elapsed <= self.stays.departure[bout]
+            row = np.where(observed, row + elapsed, self.stays.departure[bout])
+            reward = np.where(observed, steps.reward[row], next_reward)
+            received = np.where(observed, steps.received[row], received + self.discount ** (t + 1) * next_reward)
 
     def leave(self) -> tuple[Bouts, Bool[np.ndarray, " bouts"]]:
         """Steps until the rule leaves, for each bout, and whether the episode ends before it does."""
-        now = self.arrive()
-        steps, censored = np.zeros(len(now.bout), int), np.zeros(len(now.bout), bool)
-        while len(now.bout):
-            next_reward, theta, last = self.compare(now)
-            leaves = (next_reward < theta - ROUNDING * np.abs(theta)) & (now.elapsed >= self.handling)
-            steps[now.bout], censored[now.bout] = now.elapsed + 1, last & ~leaves
-            now = self.stay(now, next_reward, ~(leaves | last))
+        count = len(self.stays.arrival)
+        steps, censored = np.zeros(count, int), np.zeros(count, bool)
+
+        def goes_on(bout: Bouts, step: int, _: PerBout, next_reward: PerBout, theta: PerBout, last: Any) -> Any:
+            leaves = (next_reward < theta - ROUNDING * np.abs(theta)) & (step > self.handling)
+            steps[bout], censored[bout] = step, last & ~leaves
+            return ~leaves
+
+        self.follow(goes_on)
         return steps, censored
 
     def time_of(self, bout: Bouts, step: int | Bouts) -> PerBout:
