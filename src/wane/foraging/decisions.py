@@ -28,7 +28,7 @@ class TaskArrays(eqx.Module):
     """A task as arrays, for models."""
 
     curve: Float[AnyArray, "kinds harvests"]
-    weights: Float[AnyArray, " kinds"]
+    weights: Float[AnyArray, "environments kinds"]
     away: Float[AnyArray, " environments"]
     harvest: Scalar
     environments: tuple[Hashable, ...] = eqx.field(static=True, default=())

@@ -22,7 +22,7 @@ from jaxtyping import Float
 from wane.depletion import Depletion, Diminishing
 from wane.foraging.arguments import Above, Finite, NotNegative, check_arguments, check_fields
 from wane.foraging.sources import listed, to_floats, with_unit
-from wane.settings import Range
+from wane.settings import Range, check_values
 from wane.types import ArrayLike
 
 MOST_HARVESTS = 10_000
@@ -39,10 +39,12 @@ class Task:
     """The time from one patch to the next in each environment."""
     harvest: Above = 1.0
     """The time that one harvest takes."""
-    handling: NotNegative = 0.0
-    """The time from the arrival until the first harvest begins. It adds to the travel time."""
-    chances: Mapping[Any, NotNegative] | None = None
-    """How often each kind is met; equally often by default."""
+    handling: NotNegative | Mapping[Any, NotNegative] = 0.0
+    """The time from the arrival until the first harvest begins, one number or one for each environment. It adds to the
+    travel time."""
+    chances: Mapping[Any, NotNegative] | Mapping[Any, Mapping[Any, NotNegative]] | None = None
+    """How often each kind is met, {kind: number}, or {environment: {kind: number}} where environments differ; equally
+    often by default."""
     time_unit: str = ""
     """The name of the unit of time, for tables, figures and sentences: "s"."""
     reward_unit: str = ""
@@ -53,7 +55,8 @@ class Task:
     def __repr__(self) -> str:
         kinds = [f"{kind} from {with_unit(row[0], self.reward_unit)}" for kind, row in self.rewards.items()]  # pyright: ignore[reportIndexIssue]
         travel = [f"{name} {with_unit(time, self.time_unit)}" for name, time in self.travel.items()]
-        handling = f", handling {with_unit(self.handling, self.time_unit)}" * bool(self.handling)
+        times = dict.fromkeys(self.handling_times.tolist())
+        handling = f", handling {' or '.join(with_unit(time, self.time_unit) for time in times)}" * any(times)
         harvest = with_unit(self.harvest, self.time_unit)
         return f"Task(patches {listed(kinds)}; travel {listed(travel)}; harvest {harvest}{handling})"
 
@@ -69,21 +72,49 @@ class Task:
         table = np.stack([np.pad(rewards, (0, longest - len(rewards))) for rewards in curves.values()])
         object.__setattr__(self, "rewards", curves)
         object.__setattr__(self, "curve", table)
-        self._check_chances()
+        self._check_handling()
+        for environment, given in self._chances.items():
+            self._check_chances(environment, given)
 
-    def _check_chances(self) -> None:
+    def _check_handling(self) -> None:
+        """Raises ValueError unless every environment has a handling time, which is a number of at least 0."""
+        by_environment = isinstance(self.handling, Mapping)
+        times: Any = self.handling if by_environment else dict.fromkeys(self.travel, self.handling)
+        if set(times) != set(self.travel):
+            raise ValueError(
+                f"handling names {', '.join(map(repr, times))}, and the environments are "
+                f"{', '.join(map(repr, self.travel))}: give one number, or a time for each environment"
+            )
+        for environment, time in times.items():
+            name = f"handling[{environment!r}]" if by_environment else "handling"
+            check_values({name: time}, {name: NotNegative})
+
+    @property
+    def _chances(self) -> dict[Any, Any]:
+        """The chances of each environment, as they were given. Raises ValueError if an environment has none."""
+        given: Any = dict.fromkeys(self.rewards, 1.0) if self.chances is None else self.chances
+        if not any(isinstance(each, Mapping) for each in given.values()):
+            return dict.fromkeys(self.travel, given)
+        if set(given) != set(self.travel) or not all(isinstance(each, Mapping) for each in given.values()):
+            raise ValueError(
+                f"chances names {', '.join(map(repr, given))}, and the environments are "
+                f"{', '.join(map(repr, self.travel))}: give {{kind: number}}, or such chances for each environment"
+            )
+        return dict(given)
+
+    def _check_chances(self, environment: Any, given: Mapping[Any, Any]) -> None:
         """Raises ValueError unless every kind has a chance, and the chances can be scaled to 1."""
-        given = self.chances
-        if given is None:
-            return
+        name = "chances" if given is self.chances or self.chances is None else f"chances[{environment!r}]"
+        for kind, chance in given.items():
+            check_values({f"{name}[{kind!r}]": chance}, {f"{name}[{kind!r}]": NotNegative})
         for kind in [*given, *self.rewards]:
             if kind not in given or kind not in self.rewards:
                 raise ValueError(
-                    f"chances and rewards must name the same kinds of patches, but only one of them has {kind!r}: add "
+                    f"{name} and rewards must name the same kinds of patches, but only one of them has {kind!r}: add "
                     "it to the other, or leave it out of both"
                 )
         if not sum(map(float, given.values())) > 0:
-            raise ValueError(f"no kind of patch is ever met, because chances are {dict(given)}: make one larger than 0")
+            raise ValueError(f"no kind of patch is ever met, because {name} are {dict(given)}: make one larger than 0")
 
     @classmethod
     @check_arguments
@@ -137,16 +168,22 @@ class Task:
         return self.curve.shape[1]
 
     @property
-    def away(self) -> Float[np.ndarray, " environments"]:
-        """The time from leaving a patch to the first harvest of the next one: travel and handling."""
-        return np.array([*self.travel.values()], float) + float(self.handling)
+    def handling_times(self) -> Float[np.ndarray, " environments"]:
+        """The handling time of each environment."""
+        given: Any = self.handling
+        return np.array([given[name] if isinstance(given, Mapping) else given for name in self.travel], float)
 
     @property
-    def weights(self) -> Float[np.ndarray, " kinds"]:
-        """The probability of each kind."""
-        given = dict.fromkeys(self.rewards, 1.0) if self.chances is None else self.chances
-        values = np.array([float(given[kind]) for kind in self.rewards])
-        return values / values.sum()
+    def away(self) -> Float[np.ndarray, " environments"]:
+        """The time from leaving a patch to the first harvest of the next one: travel and handling."""
+        return np.array([*self.travel.values()], float) + self.handling_times
+
+    @property
+    def weights(self) -> Float[np.ndarray, "environments kinds"]:
+        """The probability of each kind in each environment."""
+        chances = self._chances
+        values = np.array([[float(chances[name][kind]) for kind in self.rewards] for name in self.travel])
+        return values / values.sum(1, keepdims=True)
 
 
 def _checked_curve(kind: Hashable, rewards: ArrayLike) -> Float[np.ndarray, " harvests"]:

@@ -91,10 +91,10 @@ def best_rate(
 def best_rates(task: TaskArrays, rate: Scalar = 0.0) -> Float[Array, " environments"]:
     """The ρ of every environment of a task."""
 
-    def solve(away: Any) -> Any:
-        return best_rate(task.curve, task.weights, task.harvest, away, rate)
+    def solve(weights: Any, away: Any) -> Any:
+        return best_rate(task.curve, weights, task.harvest, away, rate)
 
-    return jax.vmap(solve)(jnp.asarray(task.away))
+    return jax.vmap(solve)(jnp.asarray(task.weights), jnp.asarray(task.away))
 
 
 def surplus_of_staying(
@@ -152,7 +152,8 @@ def long_run_rate(task: Task, environment: Any, harvests: Mapping[Any, Real]) ->
         raise ValueError(
             f"the task has no environment {environment!r}: name one of {', '.join(map(repr, task.environments))}"
         )
-    away = task.away[task.environments.index(environment)]
+    number = task.environments.index(environment)
+    away, weights = task.away[number], task.weights[number]
     for kind in task.kinds:
         if kind not in harvests or not 0 <= harvests[kind] < np.inf:
             raise ValueError(
@@ -163,7 +164,7 @@ def long_run_rate(task: Task, environment: Any, harvests: Mapping[Any, Real]) ->
     total = np.concatenate([np.zeros((len(counts), 1)), np.cumsum(task.curve, 1)], 1)
     # The gain is interpolated between whole numbers of harvests, because a mean need not be whole.
     paid = np.array([np.interp(n, np.arange(len(row)), row) for n, row in zip(counts, total, strict=True)])
-    return float(task.weights @ paid / (task.weights @ counts * float(task.harvest) + away))
+    return float(weights @ paid / (weights @ counts * float(task.harvest) + away))
 
 
 @check_arguments
@@ -177,11 +178,11 @@ def optimal_harvests(task: Task, discount: Discount | None = None) -> pd.DataFra
     leaves = preferences(task, discount) > ROUNDING * np.abs(task.curve).max()
     first = np.where(leaves.any(2), leaves.argmax(2) + 1, task.longest)
     rows = []
-    for environment, counts in zip(task.environments, first, strict=True):
+    for environment, handling, counts in zip(task.environments, task.handling_times, first, strict=True):
         chosen = dict(zip(task.kinds, counts.tolist(), strict=True))
         rate = long_run_rate(task, environment, chosen)
         for kind, count in chosen.items():
-            time = float(task.handling) + count * float(task.harvest)
+            time = float(handling) + count * float(task.harvest)
             rows.append(dict(environment=environment, kind=kind, harvests=count, time=time, rate=rate))
     return pd.DataFrame(rows)
 
@@ -219,13 +220,13 @@ def continuous_leaving_times(
     travel: Mapping[Any, Real],
     *,
     longest: Above,
-    chances: Mapping[Any, Real] | None = None,
+    chances: Mapping[Any, Any] | None = None,
 ) -> pd.DataFrame:
     """The best time to leave each kind of patch in each environment, for gain curves over continuous time.
 
     `gain[kind](t)` is the total that a patch has paid after the time t; times up to `longest` are searched. Handling
-    times need no setting: the curve is flat or zero until they are over. The columns are environment, kind, time and
-    rate. Raises ValueError if a number makes no sense, or if a gain is not finite.
+    times need no setting: the curve is flat or zero until they are over. `chances` are those of a `Task`. The columns
+    are environment, kind, time and rate. Raises ValueError if a number makes no sense, or if a gain is not finite.
 
         >>> table = continuous_leaving_times({"oak": lambda t: t / (t + 4)}, {"wood": 9.0}, longest=100.0)
         >>> round(float(table["time"][0]), 6)  # √(4 · 9)
@@ -233,8 +234,8 @@ def continuous_leaving_times(
     """
     # The task checks travel times and chances; what its patches pay is not used.
     task = Task({kind: [0.0] for kind in gain}, travel, chances=chances)
-    weights, rows = task.weights, []
-    for environment, away in travel.items():
+    rows = []
+    for (environment, away), weights in zip(travel.items(), task.weights, strict=True):
         times, rho = np.zeros(len(gain)), -np.inf
         for _ in range(200):
             paid = sum(w * float(g(t)) for w, g, t in zip(weights, gain.values(), times, strict=True))

@@ -14,6 +14,7 @@ of the task that no table shows, so it must be given:
     PatchVisits(2 visits of 1 subject, 10 decisions, patches fresh)
 """
 
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -21,6 +22,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 from jaxtyping import Bool, Float
+from scipy import stats
 
 from wane.depletion import Depletion
 from wane.foraging.arguments import check_arguments, old_arguments
@@ -45,6 +47,8 @@ COLUMNS: ColumnNames = {name: name for name in ("subject", "kind", "environment"
     ("patch", "session", "censored", "limit")
 )
 """What the columns of a table of visits are called, unless the caller says otherwise."""
+RARE = 1e-4
+"""Shares of kinds that are rarer than this by chance are not those of the task."""
 RewardTable = Float[np.ndarray, "visits harvests"]
 
 
@@ -140,6 +144,8 @@ def from_stays(
     leading = ["subject", "session", "environment", "kind", "harvests", "censored"]
     table = table[[*leading, *(name for name in table.columns if name not in leading)]]
     fresh = isinstance(patches, str) and patches == "fresh"
+    if fresh:
+        _warn_of_shares(table, task)
     return PatchVisits(table, task, _rewards(table, task, patches), fresh)
 
 
@@ -210,6 +216,24 @@ def _check_subjects(given: pd.Series, wanted: Sequence[Any] | None) -> None:
         if name not in wanted:
             raise ValueError(
                 f"subject {name!r} is in the table but not in subjects: name it, or drop its rows yourself"
+            )
+
+
+def _warn_of_shares(table: pd.DataFrame, task: Task) -> None:
+    """Warns if the kinds of patches are not met as often as the task says, which changes the rate of reward."""
+    for environment, weights in zip(task.environments, task.weights, strict=True):
+        kinds = table.loc[table["environment"] == environment, "kind"]
+        visits = kinds.value_counts().reindex(task.kinds, fill_value=0).to_numpy()
+        if not visits.any():
+            continue
+        possible = weights > 0
+        if visits[~possible].any() or stats.chisquare(visits[possible], weights[possible] * visits.sum()).pvalue < RARE:
+            seen, said = (", ".join(f"{100 * x:.0f}" for x in each) for each in (visits / visits.sum(), weights))
+            warnings.warn(
+                f"in environment {environment!r} {seen} % of the visits are to patches of the kinds "
+                f"{', '.join(map(str, task.kinds))}, but the task says {said} %: give it their chances, "
+                f"chances={{{environment!r}: {{{task.kinds[0]!r}: …}}}}, or the best rate is wrong",
+                stacklevel=5,
             )
 
 
