@@ -1,4 +1,4 @@
-"""A plain NumPy ray-caster: the peer of `FirstPerson.frame` in `benchmarks/worlds.py`.
+"""A plain NumPy ray-caster: the peer of `FirstPersonView.frame` in `benchmarks/worlds.py`.
 
 It is what one would write without a cache: one frame per call, a grid traversal (DDA) that steps all columns at once,
 then floor, walls, sky and balls as whole-frame arrays. It draws the same scene with the same camera, but it does less

@@ -31,10 +31,10 @@ from benchmarks import QUICK, readme
 from benchmarks.beside import peer_python
 from benchmarks.numpy_raycaster import cast_frame
 from wane import TimeElapsed
-from wane.worlds import FirstPerson, World, make
+from wane.worlds import FirstPersonView, World, make
 from wane.worlds.gym import VectorEnvironment
 from wane.worlds.sb3 import make_infos
-from wane.worlds.simulate import Batch
+from wane.worlds.simulate import Copies
 
 HERE = Path(__file__).parent
 BATCH, STEPS = (64, 20) if QUICK else (4096, 200)
@@ -126,7 +126,7 @@ def frames_beside_numpy() -> list[dict]:
     world, rng = make("four-rooms"), np.random.default_rng(0)
     states, facings = rng.integers(0, world.n_states, batch), rng.integers(0, 4, batch)
     fractions = rng.random((batch, world.n_sites), dtype=np.float32)
-    views = FirstPerson(world.map, world.sites)
+    views = FirstPersonView(world.map, world.sites)
     draw = jax.jit(jax.vmap(views.frame))
     moves = [jnp.asarray(part) for part in (states, facings, fractions)]
     jax.block_until_ready(draw(*moves))
@@ -194,7 +194,7 @@ def vector_environments() -> list[dict]:
     """Compares many copies of FourRooms that one call steps with Gymnasium's vector form of CartPole."""
     copies, steps = 1024, 10 if QUICK else 100
     world = make("four-rooms")
-    batch, rng = Batch(world, copies), np.random.default_rng(0)
+    batch, rng = Copies(world, copies), np.random.default_rng(0)
     batch.reset(rng.random(copies))
     actions = rng.integers(0, 5, (steps, copies))
     vectors = [VectorEnvironment(world, copies), gymnasium.make_vec("CartPole-v1", copies, "vector_entry_point")]

@@ -10,7 +10,7 @@ import numpy as np
 import wane
 from wane.depletion import Depletion, Diminishing
 from wane.worlds.observe import Seen
-from wane.worlds.simulate import Batch, Single
+from wane.worlds.simulate import Copies, Single
 
 DEPLETIONS = {
     "geometric": wane.Geometric(0.5),
@@ -90,7 +90,7 @@ def stack(trees):
 
 def play(world, copies, steps, seed):
     """Random steps of a batch and of as many single worlds, which must agree. Returns all transitions of the batch."""
-    rng, batch, singles = np.random.default_rng(seed), Batch(world, copies), [Single(world) for _ in range(copies)]
+    rng, batch, singles = np.random.default_rng(seed), Copies(world, copies), [Single(world) for _ in range(copies)]
     starts, transitions = rng.random(copies), []
     batch.reset(starts)
     for single, draw in zip(singles, starts, strict=True):

@@ -18,9 +18,9 @@ from wane.agents.common.policy import uniforms
 from wane.agents.common.rollout import Episode
 from wane.agents.forward_backward.acting import _choose_equivalent
 from wane.foraging.optimal import imagining
-from wane.worlds import Seen, TopDown, make
+from wane.worlds import Seen, TopDownView, make
 from wane.worlds.gym import Environment, VectorEnvironment
-from wane.worlds.simulate import Batch
+from wane.worlds.simulate import Copies
 
 AGAIN = {"pickle": lambda each: pickle.loads(pickle.dumps(each)), "deepcopy": copy.deepcopy}
 
@@ -62,10 +62,10 @@ def test_worlds_and_what_is_made_of_them(again):
     np.testing.assert_array_equal(again(optimum).values, optimum.values)
     np.testing.assert_array_equal(again(phi).matrix, phi.matrix)
     np.testing.assert_array_equal(again(rooms.mdp).under(uniform).toarray(), rooms.mdp.under(uniform).toarray())
-    batch = Batch(rooms, 2)
+    batch = Copies(rooms, 2)
     batch.reset(np.array([0.1, 0.9]))
     assert again(batch).cell.tolist() == batch.cell.tolist()
-    view = TopDown(rooms.map, rooms.sites)
+    view = TopDownView(rooms.map, rooms.sites)
     for old, new in zip(*map(jax.tree.leaves, (view, again(view))), strict=True):
         np.testing.assert_array_equal(old, new)
 
@@ -90,7 +90,9 @@ def test_agents_and_their_policies_act_the_same(name):
     """They are not trained for it: what they would do is compared, at the start of an episode."""
     agent = untrained(name)
     policy = agent.policy()
-    seen = Seen(jnp.int32(3), jnp.array([5.0, 2.0, 1.0])) if policy.observation == "index+remaining" else jnp.int32(3)
+    seen = (
+        Seen(jnp.int32(3), jnp.array([5.0, 2.0, 1.0])) if f"{policy.observation}" == "index+remaining" else jnp.int32(3)
+    )
     draws = policy.draw(KEY, 1)
     draw = None if draws is None else draws[0]
     action = policy.act(policy.params, policy.carry, seen, draw)[0]

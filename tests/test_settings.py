@@ -22,6 +22,7 @@ from wane.settings import (
     check_setting,
     deferred,
 )
+from wane.types import Flag
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,7 @@ class Outer(Checked):
     anything: float = 1.0
     count: int = 3
     maybe: Probability | None = None
+    sure: Flag = True
 
 
 pytestmark = pytest.mark.usefixtures("unchecked_types")
@@ -53,6 +55,8 @@ pytestmark = pytest.mark.usefixtures("unchecked_types")
         ({"lambdas": (0.5, 1.5)}, "lambdas = (0.5, 1.5): a λ between 0 and 1 is needed, not 1.5"),
         ({"lambdas": (0.5, 0.5)}, "lambdas = (0.5, 0.5): different values are needed, but 0.5 is given twice"),
         ({"lambdas": ()}, "lambdas = (): at least one value is needed"),
+        ({"sure": 0.5}, "sure = 0.5: True or False is needed"),
+        ({"sure": "no"}, "sure = no: True or False is needed"),
         ({"pair": (0.5, 0.0)}, "pair = (0.5, 0): a number above 0 is needed, not 0"),
         ({"pair": (2.0, 3.0)}, "pair = (2, 3): a λ between 0 and 1 is needed, not 2"),
         ({"anything": -1.0}, "anything = -1: a number of at least 0 is needed"),
@@ -125,7 +129,7 @@ AGENTS = (q_lambda, q_learning, td, gpi, planner, policy_iteration, forward_back
         (policy_iteration, {"sweeps": -1}),
         (forward_backward, {"polyak": 2.0}),
         (forward_backward, {"temperature": 0.0}),
-        (forward_backward, {"memory": 10}),
+        (forward_backward, {"replay": 10}),
         (forward_backward, {"width": 10**12}),
     ],
 )

@@ -39,8 +39,8 @@ exact = wane.lambda_features(corridor.mdp.under(right), means, 0.5, discount=0.9
 
 figure = Figure(figsize=(10, 3), layout="constrained")
 seen, features, sums = figure.subplots(1, 3)
-view = FirstPerson(corridor.map, corridor.sites, size=96)
-seen.imshow(np.asarray(view.frame(3, 1, np.ones(corridor.n_sites))))
+large = dataclasses.replace(corridor, observation=FirstPerson(96))
+seen.imshow(np.asarray(large.view(3, 1, np.ones(corridor.n_sites))))
 seen.set(title="what the agent sees, enlarged", xticks=[], yticks=[])
 for number in range(phi.shape[1]):
     features.plot(cells, phi[:, number], "o", alpha=0.6, label=f"feature {number + 1}")

@@ -76,8 +76,8 @@ def _count(verdicts: dict[str, int]) -> str:
     >>> _count({"holds": 3, "fails": 1, "undecided": 0})
     '3 hold, 1 fails'
     """
-    told = ((WORDS[verdict], number) for verdict, number in verdicts.items() if number)
-    return ", ".join(one if number == 1 else many.format(number) for (one, many), number in told)
+    counted = ((WORDS[verdict], number) for verdict, number in verdicts.items() if number)
+    return ", ".join(one if number == 1 else several.format(number) for (one, several), number in counted)
 
 
 def fill(page: str, table: str) -> str:

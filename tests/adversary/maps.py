@@ -167,7 +167,8 @@ def step_case(rng: np.random.Generator) -> None:
         # Five standard deviations of a binomial count, and one for small numbers.
         assert (np.abs(counts - expected) <= 5 * np.sqrt(expected * (1 - kernel[state])) + 3).all()
     paying = entered if world.timing == "arrival" else left
-    pays = np.array([dict(zip(world.sites.tolist(), world.rewards, strict=True)).get(s, 0.0) for s in paying.tolist()])
+    site_of = {int(s): r for states, r in zip(world.patches, world.rewards, strict=True) for s in states}
+    pays = np.array([site_of.get(s, 0.0) for s in paying.tolist()])
     bumped = world.map.bumps(world.n_actions)[left, action]
     cost = world.wall_penalty * bumped
     certain = np.ones(samples, bool) if world.slip == 0 else ~bumped
@@ -184,7 +185,7 @@ def gym_case(rng: np.random.Generator) -> None:
     cell, memories = int(rng.choice(world.n_states, p=world.start)), [depletion.initial() for _ in world.sites]
     observation, info = env.reset(seed=int(rng.integers(2**31)), options={"state": cell})
     assert env.observation_space.contains(observation)
-    aims, sites = world.map.next_states(world.n_actions), world.sites.tolist()
+    aims, patches = world.map.next_states(world.n_actions), [set(states.tolist()) for states in world.patches]
     for _ in range(6):
         action = int(rng.integers(world.n_actions))
         observation, reward, terminated, truncated, info = env.step(action)
@@ -192,10 +193,10 @@ def gym_case(rng: np.random.Generator) -> None:
         bumped, entered = world.map.bumps(world.n_actions)[cell, action], int(aims[cell, action])
         visited = entered if world.timing == "arrival" else cell
         expected = -world.wall_penalty * bumped
-        for i, site in enumerate(sites):
-            if site == visited:
+        for i, patch in enumerate(patches):
+            if visited in patch:
                 expected += float(world.rewards[i]) * float(depletion.worth(memories[i]))
-            memories[i] = depletion.visit(memories[i]) if site == visited else depletion.wait(memories[i])
+            memories[i] = depletion.visit(memories[i]) if visited in patch else depletion.wait(memories[i])
         np.testing.assert_allclose(reward, expected, rtol=1e-5, atol=1e-6)
         worths = [float(depletion.worth(memory)) for memory in memories]
         np.testing.assert_allclose(info["remaining"], worths * np.asarray(world.rewards), rtol=1e-5, atol=1e-6)

@@ -13,7 +13,7 @@ from wane.agents.common.rollout import play
 from wane.agents.common.views import Stacks, Vision, collect, follow, grey, push
 from wane.exact import eigenfunctions, principal_angles
 from wane.exact import lambda_features as exact_lambda_features
-from wane.worlds import make
+from wane.worlds import FirstPerson, make
 
 KEY = jax.random.key(0)
 ROOMS = make("four-rooms-7", horizon=12)
@@ -192,7 +192,7 @@ def test_an_agent_that_sees_pixels_plays():
     _, episode = play(KEY, ROOMS, policy, start=0)
     assert episode.cells.shape == (13,)
     fixed = lambda_features.policy(state.params, ROOMS, dataclasses.replace(config, refresh=False))
-    assert fixed.observation == "first-person:12:unfading+remaining"
+    assert fixed.observation == FirstPerson(12, fading=False, remaining=True)
 
 
 def test_an_agent_that_follows_policies_takes_their_actions_only():

@@ -1,4 +1,4 @@
-"""Agents and depletions of another package are saved and loaded, and run only if they are trusted."""
+"""Agents, depletions and observations of another package are saved and loaded, and run only if they are trusted."""
 
 import dataclasses
 import json
@@ -13,11 +13,14 @@ from wane.agents import Agent, Trained, load, q_learning
 from wane.agents.common.contract import find, names
 from wane.files import DamagedFile, read_json
 from wane.lab.runs.evaluation import evaluate
-from wane.testing import check_depletion
-from wane.worlds import World, make
+from wane.testing import check_depletion, check_observation
+from wane.worlds import Environment, World, make
 
 KEY, WORLD = jax.random.key(0), make("toy")
 MINE = """
+from dataclasses import dataclass
+
+import jax.numpy as jnp
 import wane
 from wane.agents import Agent, q_learning
 
@@ -27,6 +30,18 @@ class Stale(wane.Diminishing):
 
     def worth(self, visits):
         return 1 / (1 + self.rate * visits)
+
+
+@dataclass(frozen=True)
+class Smell:
+    reach: float = 2.0
+    remaining: bool = False
+    flat: bool = False
+
+    def see(self, world, cell, facing, worth):
+        places = world.map.cells
+        near = [abs(places - places[states[0]]).sum(1) < self.reach for states in world.patches]
+        return jnp.asarray(near).T[cell] * worth
 
 
 class Config(q_learning.Config):
@@ -40,6 +55,7 @@ AGENT = Agent(
 NEITHER = 3
 """
 OFFERS = ["stale = strange_agents:Stale", "crooked = strange_agents:NEITHER"]
+SHOWN = ["[wane.observations]", "smell = strange_agents:Smell", "crooked = strange_agents:NEITHER"]
 
 
 def install(folder, name, depletions=(), **points):
@@ -55,7 +71,7 @@ def install(folder, name, depletions=(), **points):
 @pytest.fixture
 def stranger(tmp_path, monkeypatch):
     """A package that is installed and not imported."""
-    install(tmp_path, "strange_agents", OFFERS, mine="AGENT", broken="NEITHER")
+    install(tmp_path, "strange_agents", [*OFFERS, *SHOWN], mine="AGENT", broken="NEITHER")
     monkeypatch.syspath_prepend(tmp_path)
     yield tmp_path
     sys.modules.pop("strange_agents", None)
@@ -99,6 +115,25 @@ def test_a_world_with_a_depletion_of_others(stranger):
     for name, message in {"crooked": "must be a class of depletions", "stalest": "did you mean 'stale'"}.items():
         with pytest.raises(ValueError, match=message):
             World.from_json(text.replace('"stale"', f'"{name}"'), trust=[name])
+
+
+def test_a_world_with_an_observation_of_others(stranger):
+    import strange_agents  # pyright: ignore[reportMissingImports]
+
+    smell = strange_agents.Smell(3.0, remaining=True)
+    check_observation(smell)
+    text = dataclasses.replace(WORLD, observation=smell).to_json()
+    assert json.loads(text)["observation"] == {"kind": "smell", "reach": 3.0, "remaining": True, "flat": False}
+    del sys.modules["strange_agents"]
+    with nothing_new(), pytest.raises(ValueError, match=r"strange_agents:Smell of strange_agents.*trust=\['smell'\]"):
+        World.from_json(text)
+    again = World.from_json(text, trust=["smell"])
+    assert World.from_json(text).observation == again.observation  # The package is imported by now.
+    env = Environment(again)
+    assert env.observation_space.contains(env.reset(seed=0)[0])
+    for name, message in {"crooked": "must be a class of observations", "smel": "did you mean 'smell'"}.items():
+        with pytest.raises(ValueError, match=message):
+            World.from_json(text.replace('"smell"', f'"{name}"'), trust=[name])
 
 
 def test_the_command_takes_names_to_trust(saved, command):

@@ -10,7 +10,7 @@ from PIL import Image, ImageSequence
 
 from wane.worlds import draw, make
 from wane.worlds.catalog import FOUR_ROOMS, four_rooms, grid_6x6
-from wane.worlds.film import MARGIN, _Stage, make_film
+from wane.worlds.film import MARGIN, Film, _Stage
 from wane.worlds.grid import MOVES, Map
 
 HOOK = Map("""
@@ -64,7 +64,7 @@ def shade_of(figure, state):
 
 def test_every_state_has_its_own_colour():
     values = np.arange(N, dtype=float)
-    figure = draw.still(HOOK, values=values)
+    figure = draw.draw_map(HOOK, values=values)
     expected = draw.matplotlib.colormaps["viridis"](values / (N - 1))[:, :3]
     for s in range(N):
         np.testing.assert_allclose(shade_of(figure, s), expected[s], atol=0.01)
@@ -73,12 +73,12 @@ def test_every_state_has_its_own_colour():
 def test_values_that_are_missing_stay_white():
     values = np.arange(N, dtype=float)
     values[3] = np.nan
-    np.testing.assert_allclose(shade_of(draw.still(HOOK, values=values), 3), 1)
+    np.testing.assert_allclose(shade_of(draw.draw_map(HOOK, values=values), 3), 1)
 
 
 def test_arrows_point_where_the_policy_goes():
     policy = np.arange(N) % 4
-    [arrows] = parts(draw.still(HOOK, policy=policy), PolyCollection, "policy")
+    [arrows] = parts(draw.draw_map(HOOK, policy=policy), PolyCollection, "policy")
     assert len(arrows.get_paths()) == N
     for s, path in enumerate(arrows.get_paths()):
         tip = path.vertices[3] - HOOK.cells[s][::-1]
@@ -86,7 +86,7 @@ def test_arrows_point_where_the_policy_goes():
 
 
 def test_staying_is_a_dot_in_place_of_an_arrow():
-    figure = draw.still(HOOK, policy=np.arange(N) % 5)
+    figure = draw.draw_map(HOOK, policy=np.arange(N) % 5)
     [arrows] = parts(figure, PolyCollection, "policy")
     dots = parts(figure, draw.Circle, "stay")
     assert (len(arrows.get_paths()), len(dots)) == (np.sum(np.arange(N) % 5 < 4), np.sum(np.arange(N) % 5 == 4))
@@ -95,7 +95,7 @@ def test_staying_is_a_dot_in_place_of_an_arrow():
 
 def test_likelier_arrows_are_longer_and_darker():
     policy = np.tile([0.6, 0.3, 0.1, 0.0, 0.0], (N, 1))
-    [arrows] = parts(draw.still(HOOK, policy=policy), PolyCollection, "policy")
+    [arrows] = parts(draw.draw_map(HOOK, policy=policy), PolyCollection, "policy")
     assert len(arrows.get_paths()) == 3 * N
     lengths = [np.ptp(path.vertices, axis=0).max() for path in arrows.get_paths()[:3]]
     alphas = arrows.get_facecolor()[:3, 3]
@@ -104,21 +104,21 @@ def test_likelier_arrows_are_longer_and_darker():
 
 
 def test_bars_are_labelled():
-    assert bars(draw.still(HOOK)) == set()
-    assert bars(draw.still(HOOK, values=np.ones(N), label="V")) == {"V"}
-    assert bars(draw.still(HOOK, values=np.arange(N), trajectory=[0, 1])) == {"value", "time step"}
+    assert bars(draw.draw_map(HOOK)) == set()
+    assert bars(draw.draw_map(HOOK, values=np.ones(N), label="V")) == {"V"}
+    assert bars(draw.draw_map(HOOK, values=np.arange(N), trajectory=[0, 1])) == {"value", "time step"}
     assert bars(draw.representation_map(HOOK, np.arange(N))) == {"Φ(s, ·)"}
 
 
 def test_sites_say_what_is_left():
     given = {"sites": [3, 0], "rewards": [10.0, 5.0]}
-    assert labels(draw.still(HOOK, sites=[3, 0])) == []
-    assert labels(draw.still(HOOK, **given)) == ["10", "5"]
-    assert labels(draw.still(HOOK, **given, remaining=[0.3125, 0.0])) == ["0.31", "0"]
+    assert labels(draw.draw_map(HOOK, sites=[3, 0])) == []
+    assert labels(draw.draw_map(HOOK, **given)) == ["10", "5"]
+    assert labels(draw.draw_map(HOOK, **given, remaining=[0.3125, 0.0])) == ["0.31", "0"]
 
 
 def test_sites_fade_with_what_is_left():
-    figure = draw.still(HOOK, sites=[3, 0, 5], rewards=[10, 5, 2], remaining=[10, 2.5, 0])
+    figure = draw.draw_map(HOOK, sites=[3, 0, 5], rewards=[10, 5, 2], remaining=[10, 2.5, 0])
     fills = [disc.get_facecolor()[:3] for disc in parts(figure, draw.Circle, "site")]
     full = [to_rgb(colour) for colour in draw.SITE_COLOURS[:3]]
     np.testing.assert_allclose(fills, [full[0], (np.array(full[1]) + 1) / 2, (1, 1, 1)], atol=0.005)
@@ -135,27 +135,27 @@ def walk(letters):
 @pytest.mark.parametrize("letters", ["", "s", "rr", "rrddsuurld", "rlrlrl", "rrdrrrurdl", "ddssuu"])
 def test_a_trajectory_goes_through_its_cells_in_order(letters):
     states = walk(letters)
-    [lines] = parts(draw.still(HOOK, trajectory=states), LineCollection, "trajectory")
+    [lines] = parts(draw.draw_map(HOOK, trajectory=states), LineCollection, "trajectory")
     points = [point for segment in lines.get_segments() for point in segment]
     expected = [s for i, s in enumerate(states) if i == 0 or s != states[i - 1]]
     assert cells_of(points) == (expected if len(expected) > 1 else [])
 
 
 def test_there_and_back_are_two_lines():
-    [lines] = parts(draw.still(HOOK, trajectory=walk("rrll")), LineCollection, "trajectory")
+    [lines] = parts(draw.draw_map(HOOK, trajectory=walk("rrll")), LineCollection, "trajectory")
     heights = [float(np.mean(segment[:, 1])) for segment in lines.get_segments()]
     # On the screen rows run downwards: to the right of going right is below, which is a larger row.
     assert heights[0] > 1 > heights[-1]
 
 
 def test_rings_grow_with_the_steps_stayed():
-    small, large = parts(draw.still(HOOK, trajectory=walk("srssss")), draw.Circle, "stayed")
+    small, large = parts(draw.draw_map(HOOK, trajectory=walk("srssss")), draw.Circle, "stayed")
     assert small.radius < large.radius
     assert cells_of([large.center]) == [HOOK.state(1, 2)]
 
 
 def test_start_is_boxed():
-    [box] = parts(draw.still(HOOK, start=HOOK.find("b")), draw.Rectangle, "start")
+    [box] = parts(draw.draw_map(HOOK, start=HOOK.find("b")), draw.Rectangle, "start")
     assert HOOK.state(*np.round(np.array(box.get_center())).astype(int)[::-1]) == HOOK.find("b")
 
 
@@ -171,7 +171,7 @@ def test_small_maps_have_numbers_and_large_ones_have_not():
 def test_given_axes_are_drawn_on():
     figure = Figure()
     panels = figure.subplots(1, 2)
-    assert draw.still(HOOK, values=np.arange(N), title="left", ax=panels[0]) is figure
+    assert draw.draw_map(HOOK, values=np.arange(N), title="left", ax=panels[0]) is figure
     assert draw.representation_map(HOOK, np.arange(N), ax=panels[1]) is figure
     assert panels[0].get_title() == "left"
     assert len(panels[1].texts) in (0, N)
@@ -181,8 +181,8 @@ def test_given_axes_are_drawn_on():
 def test_nothing_is_cut_off(map):
     last = map.n_states - 1
     everything = {"values": -1000.0 * np.arange(map.n_states), "sites": [0, last], "rewards": [10, 0.25]}
-    assert spill(draw.still(map, **everything, trajectory=[0, 1, 0], start=last, title="γ = 0.97")) <= 0
-    assert spill(draw.still(map, **everything, policy=np.full(map.n_states, 1))) <= 0
+    assert spill(draw.draw_map(map, **everything, trajectory=[0, 1, 0], start=last, title="γ = 0.97")) <= 0
+    assert spill(draw.draw_map(map, **everything, policy=np.full(map.n_states, 1))) <= 0
     assert spill(draw.representation_map(map, np.linspace(0, 1, map.n_states), state=last, title="λ = ½")) <= 0
 
 
@@ -204,7 +204,7 @@ def test_nothing_is_cut_off(map):
 )
 def test_errors_name_culprit_and_cure(wrong, message):
     with pytest.raises(ValueError, match=message):
-        draw.still(HOOK, **wrong)
+        draw.draw_map(HOOK, **wrong)
 
 
 def test_an_optimum_gives_its_values(unchecked_types):
@@ -234,7 +234,7 @@ def episode(letters="rrdrrdss"):
 
 
 def gif(path, *given, **options):
-    return make_film(*given, **options).save(path)
+    return Film(*given, **options).save(path)
 
 
 def frames_of(path):
@@ -378,9 +378,16 @@ def test_errors_of_a_gif_come_before_anything_is_written(tmp_path, wrong, messag
 def test_a_world_in_place_of_a_map_is_told_the_short_way(unchecked_types):
     rooms = four_rooms()
     for call in (
-        lambda: draw.still(rooms),
+        lambda: draw.draw_map(rooms),
         lambda: draw.representation_map(rooms, np.zeros(68)),
-        lambda: make_film(rooms, [0], sites=[], rewards=[], remaining=np.zeros((1, 0)), returns=[0.0]),
+        lambda: Film(rooms, [0], sites=[], rewards=[], remaining=np.zeros((1, 0)), returns=[0.0]),
     ):
         with pytest.raises(TypeError, match=r"this draws a Map, got World: a world draws itself, world.draw\(…\)"):
             call()
+
+
+def test_the_old_name_warns():
+    with pytest.warns(DeprecationWarning, match="wane.worlds.draw.still is now wane.worlds.draw.draw_map"):
+        assert draw.still is draw.draw_map
+    with pytest.raises(AttributeError, match="no attribute 'stil'"):
+        _ = draw.stil

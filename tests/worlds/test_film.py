@@ -121,7 +121,7 @@ def test_the_text_of_worlds_and_maps():
     rooms = make("four-rooms", observation="index+remaining", n_actions=5, start=[0.5, 0.5, *[0.0] * 66])
     assert repr(rooms).splitlines()[2:] == [
         "  depletion    Geometric(lam=0.5)",
-        "  start        one of 2 cells",
+        "  start        one of 2 states",
         "  discount     0.97",
         "  wall_penalty 1",
         "  observation  index+remaining",

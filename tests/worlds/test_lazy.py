@@ -53,7 +53,7 @@ def test_all_names_are_there():
     for name in worlds.__all__:
         assert getattr(worlds, name) is not None
     assert set(worlds.__all__) <= set(dir(worlds))
-    assert worlds.draw.still.__module__ == "wane.worlds.draw"
+    assert worlds.draw.draw_map.__module__ == "wane.worlds.draw"
     assert worlds.gym.Environment is worlds.Environment
     with pytest.raises(AttributeError, match="module 'wane.worlds' has no attribute 'Environments'"):
         _ = worlds.Environments

@@ -65,7 +65,7 @@ def test_steps_are_drawn_from_the_rows_of_the_mdp():
     transitions[3] = np.eye(7)[5]
     rows, draws = make_rows(wane.MDP(transitions)), (np.arange(20_000) + 0.5) / 20_000
     for state, action in ((0, 0), (3, 1), (6, 1)):
-        found = jax.vmap(lambda u, row=action * 7 + state: rows.draw(jnp.asarray(row), u))(jnp.asarray(draws))
+        found = jax.vmap(lambda u, row=action * 7 + state: rows.sample(jnp.asarray(row), u))(jnp.asarray(draws))
         np.testing.assert_allclose(np.bincount(found, minlength=7) / 20_000, transitions[state, action], atol=1e-4)
 
 
@@ -98,7 +98,7 @@ def test_q_lambda_learns_to_be_almost_as_good_as_the_optimum():
 
 def test_td_finds_the_representation_of_an_mdp_that_ends():
     room = world(random_mdp(ends=[3]), horizon=10, policies=[np.zeros(5, int)])
-    config = td.Config(episodes=8000, step_size=0.02, epsilon=0.0, form="state")
+    config = td.Config(episodes=8000, step_size=0.02, epsilon=0.0, rows="state")
     state, _ = jax.jit(lambda key: td.train(key, room, config))(KEY)
     exact = wane.lambda_representation(room.mdp.under(room.policies[0]), 0.5, discount=0.9, sites=room.sites)
     np.testing.assert_allclose(state.phi, exact.matrix, atol=0.12)
@@ -171,7 +171,7 @@ def test_an_episode_ends_where_no_state_follows():
         (dict(sites=[5]), ValueError, "unknown site 5"),
         (dict(start=9), ValueError, "the start 9 is not a state from 0 to 4"),
         (dict(start=[0.5, 0.5]), ValueError, "one for each of 5 states"),
-        (dict(observation="cell"), ValueError, "unknown observation 'cell'.*an MDP has no map"),
+        (dict(observation="cell"), ValueError, "the observation cell needs a map, and MDPWorld has none"),
         (dict(slip=0.2), TypeError, "a world has no setting 'slip'"),
         (dict(rewards=[1.0]), ValueError, "one finite r̄ for each of the 2 sites"),
     ],

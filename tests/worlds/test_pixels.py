@@ -11,8 +11,8 @@ import pytest
 from wane.worlds.catalog import FOUR_ROOMS, four_rooms
 from wane.worlds.colours import SITE_COLOURS
 from wane.worlds.grid import Map
-from wane.worlds.pixels import FLOOR, SKY, WALL, FirstPerson, layer, ray_cast, surfaces
-from wane.worlds.top_down import TopDown
+from wane.worlds.pixels import FLOOR, SKY, WALL, FirstPersonView, layer, ray_cast, surfaces
+from wane.worlds.top_down import TopDownView
 
 UP, RIGHT, DOWN, LEFT = range(4)
 
@@ -50,18 +50,18 @@ def only(letters, size=1.0):
 @pytest.fixture(scope="module")
 def rooms():
     world = four_rooms()
-    return FirstPerson(world.map, world.sites, size=32)
+    return FirstPersonView(world.map, world.sites, size=32)
 
 
 @pytest.fixture(scope="module")
 def house():
-    return FirstPerson(HOUSE, [HOUSE.find(letter) for letter in SITES], size=64)
+    return FirstPersonView(HOUSE, [HOUSE.find(letter) for letter in SITES], size=64)
 
 
 @pytest.fixture(scope="module")
 def large():
     corridor = Map("a..b")
-    return FirstPerson(corridor, [0, 3], size=128)
+    return FirstPersonView(corridor, [0, 3], size=128)
 
 
 cast = jax.jit(ray_cast)
@@ -143,7 +143,7 @@ def test_no_ray_slips_between_two_walls_that_touch_at_a_corner():
 
 @pytest.mark.parametrize("size", [32, 64, 128])
 def test_a_wall_ahead_is_as_high_as_the_pinhole_formula_says(size):
-    scene = FirstPerson(HOUSE, [], size=size, samples=1, cache=False).scene
+    scene = FirstPersonView(HOUSE, [], size=size, samples=1, cache=False).scene
     focal = size / 2 / np.tan(np.pi / 6)
     for column in range(1, 9):
         kind = np.asarray(look(scene, np.asarray(HOUSE.state(8, column)), np.asarray(RIGHT)).kind)[:, size // 2]
@@ -158,7 +158,7 @@ def test_a_wall_ahead_is_as_high_as_the_pinhole_formula_says(size):
 
 def test_the_frame_has_its_edges_where_the_wall_ends():
     """The greatest jump of colour above the eye is from sky to wall; without sites there is nothing else."""
-    views = FirstPerson(HOUSE, [], size=64, samples=1)
+    views = FirstPersonView(HOUSE, [], size=64, samples=1)
     focal = 32 / np.tan(np.pi / 6)
     for column in (2, 4, 6, 8):
         upper = picture(views, HOUSE.state(8, column), LEFT, [])[:32, 32]
@@ -168,7 +168,7 @@ def test_the_frame_has_its_edges_where_the_wall_ends():
 
 def test_side_walls_and_openings_are_where_they_should_be():
     """A side wall is ½ away, so depth z of it is in column size/2 ± f/2z; the opening is at depths 2.5 to 3.5."""
-    scene = FirstPerson(HOUSE, [], size=64, samples=1, cache=False).scene
+    scene = FirstPersonView(HOUSE, [], size=64, samples=1, cache=False).scene
     seen = look(scene, np.asarray(HOUSE.state(8, 1)), np.asarray(RIGHT))
     side = 2 * (np.arange(64) + 0.5 - 32) / scene.camera.focal_length
     end, opening = np.abs(side) < 1 / 7.5, (side > 1 / 3.5) & (side < 1 / 2.5)
@@ -195,7 +195,7 @@ def test_left_is_left_for_every_facing(house, facing, forward, right, side):
 
 def test_a_half_turn_swaps_sides():
     """With a wide lens a site beside the agent is seen both ways: left looking up, right looking down."""
-    scene = FirstPerson(HOUSE, [HOUSE.find("b")], size=64, field_of_view=170, samples=1, cache=False).scene
+    scene = FirstPersonView(HOUSE, [HOUSE.find("b")], size=64, field_of_view=170, samples=1, cache=False).scene
     beside = np.asarray(HOUSE.find("b") + 1)
     up, right, down, left = (
         np.flatnonzero(np.asarray(sight(scene, beside, np.asarray(facing), np.asarray(0)))[3].any(0))
@@ -208,7 +208,7 @@ def test_a_half_turn_swaps_sides():
 
 def test_a_ball_is_as_wide_as_its_tangents():
     """From z away it fills the columns within asin(radius / z); most of it is below the eye."""
-    scene = FirstPerson(HOUSE, [HOUSE.find("e")], size=128, samples=1, cache=False).scene
+    scene = FirstPersonView(HOUSE, [HOUSE.find("e")], size=128, samples=1, cache=False).scene
     x = (np.arange(128) + 0.5 - 64) / scene.camera.focal_length
     for z in (1, 2, 3):
         ball = np.asarray(sight(scene, np.asarray(HOUSE.find("e") - z), np.asarray(RIGHT), np.asarray(0)))[3] == 255
@@ -270,12 +270,12 @@ def test_jit_and_vmap_draw_what_single_calls_draw(fixture, size, request):
 
 
 def test_without_a_cache_the_pictures_are_the_same(house):
-    views = FirstPerson(HOUSE, [HOUSE.find(letter) for letter in SITES], size=64, cache=False)
+    views = FirstPersonView(HOUSE, [HOUSE.find(letter) for letter in SITES], size=64, cache=False)
     rng = np.random.default_rng(3)
     moves = (rng.integers(0, HOUSE.n_states, 40), rng.integers(0, 4, 40), rng.random((40, len(SITES))))
     afresh, kept = (np.asarray(jax.jit(jax.vmap(v.frame))(*moves)).astype(int) for v in (views, house))
     assert np.abs(afresh - kept).max() <= 1
-    bare = FirstPerson(HOUSE, [], size=64, cache=False)
+    bare = FirstPersonView(HOUSE, [], size=64, cache=False)
     assert jax.eval_shape(bare.frame, 7, UP, np.zeros(0)).shape == (64, 64, 3)
 
 
@@ -311,11 +311,11 @@ def test_the_cache_is_small(rooms):
 )
 def test_mistakes_are_named(sites, options, message):
     with pytest.raises(ValueError, match=message):
-        FirstPerson(HOUSE, sites, **options)
+        FirstPersonView(HOUSE, sites, **options)
 
 
 def test_top_down_shows_the_agent_in_its_cell_and_nowhere_else():
-    views = TopDown(CROOKED, [CROOKED.find("a"), CROOKED.find("c")])
+    views = TopDownView(CROOKED, [CROOKED.find("a"), CROOKED.find("c")])
     n, (rows, width) = CROOKED.n_states, CROOKED.shape
     frames = np.asarray(jax.jit(jax.vmap(views.frame))(np.arange(n), np.arange(n) % 4, np.ones((n, 2))))
     assert frames.shape == (n, 8 * rows, 8 * width, 3)
@@ -329,7 +329,7 @@ def test_top_down_shows_the_agent_in_its_cell_and_nowhere_else():
 
 
 def test_top_down_arrow_points_where_the_agent_faces():
-    views = TopDown(CROOKED, [], cell_pixels=12)
+    views = TopDownView(CROOKED, [], cell_pixels=12)
     row, column = CROOKED.cells[20]
     here = np.s_[12 * row : 12 * row + 12, 12 * column : 12 * column + 12]
     tiles = [picture(views, 20, facing, [])[here] for facing in range(4)]
@@ -340,7 +340,7 @@ def test_top_down_arrow_points_where_the_agent_faces():
 
 
 def test_top_down_sites_fade_in_their_cells():
-    views = TopDown(CROOKED, [CROOKED.find("a"), CROOKED.find("c")])
+    views = TopDownView(CROOKED, [CROOKED.find("a"), CROOKED.find("c")])
     empty, half, full = (picture(views, 5, UP, [fraction, 0]) for fraction in (0, 0.5, 1))
     row, column = CROOKED.cells[CROOKED.find("a")]
     np.testing.assert_array_equal(full[8 * row + 4, 8 * column + 4], SITE_COLOURS[0])
@@ -351,4 +351,4 @@ def test_top_down_sites_fade_in_their_cells():
 
 def test_top_down_names_what_is_too_small():
     with pytest.raises(ValueError, match="at least 4"):
-        TopDown(CROOKED, [], cell_pixels=3)
+        TopDownView(CROOKED, [], cell_pixels=3)

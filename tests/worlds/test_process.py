@@ -11,7 +11,7 @@ import pytest
 import wane
 from wane.testing import check_world
 from wane.worlds import World, make, names
-from wane.worlds.process import DrawsAhead, Solvable, Tabular
+from wane.worlds.process import SamplesAhead, Solvable, Tabular
 from worlds.uneven import UNEVEN
 
 
@@ -31,7 +31,7 @@ def test_the_catalogue_keeps_the_contract(name):
 def test_other_rules_keep_the_contract(settings):
     world = World(UNEVEN, **(dict(sites="ab", rewards=[1.0, 2.0], discount=0.9) | settings))
     assert isinstance(world, Solvable)
-    assert isinstance(world, DrawsAhead)
+    assert isinstance(world, SamplesAhead)
     check_world(world)
 
 

@@ -10,7 +10,7 @@ import wane
 from stepping import DEPLETIONS, OBSERVATIONS, as_numpy, assert_close, assert_steps_like_the_compiled_world, variety
 from wane.worlds import make, names
 from wane.worlds.payments import LONGEST_TABLE, Counted, Remembered, payments
-from wane.worlds.simulate import Batch, Single
+from wane.worlds.simulate import Copies, Single
 
 
 @pytest.mark.parametrize("name", [name for name in names() if "my-" not in name])
@@ -28,7 +28,7 @@ def test_every_observation_of_one_world():
     rooms = make("corridor", length=4, depletion=wane.Geometric([0.5, 0.25]))
     worlds = {name: dataclasses.replace(rooms, observation=name) for name in [*OBSERVATIONS, "top-down+remaining"]}
     compiled = jax.jit(jax.vmap(lambda state: {name: as_numpy(world.observe(state)) for name, world in worlds.items()}))
-    batches = {name: Batch(world, 3) for name, world in worlds.items()}
+    batches = {name: Copies(world, 3) for name, world in worlds.items()}
     singles = {name: Single(world) for name, world in worlds.items()}
     for simulation in (*batches.values(), *singles.values()):
         simulation.reset(0.3 if isinstance(simulation, Single) else np.array([0.3, 0.6, 0.9]))
@@ -83,7 +83,7 @@ def test_more_visits_than_the_table_holds():
 
 def test_a_batch_begins_anew_in_the_same_step():
     world = make("corridor", length=5, horizon=2, observation="index+remaining")
-    batch, rng = Batch(world, 2), np.random.default_rng(0)
+    batch, rng = Copies(world, 2), np.random.default_rng(0)
     batch.reset(np.array([0.5, 0.5]))
     seen, reward, terminated, truncated, final = batch.auto_step(np.array([1, 3]), rng)
     assert (seen["view"].tolist(), final) == ([3, 1], None)
@@ -99,7 +99,7 @@ def test_a_batch_begins_anew_in_the_same_step():
 
 def test_nothing_that_is_returned_changes_later():
     for name in ("index", "one-hot+remaining", "cell", "symbolic+flat"):
-        batch = Batch(make("corridor", length=5, observation=name), 2)
+        batch = Copies(make("corridor", length=5, observation=name), 2)
         batch.reset(np.array([0.5, 0.5]))
         kept, remaining = batch.observe(), batch.remaining
         before = jax.tree.map(np.copy, (kept, remaining))

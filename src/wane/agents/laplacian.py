@@ -189,9 +189,9 @@ def train(
     """
     data = collect_data(jax.random.fold_in(key, APART), world, config) if data is None else data
     state = init(key, world, config) if state is None else state
-    run = lambda key, state: run_epoch(key, state, world, config, data)  # noqa: E731
-    state, losses = train_epochs(key, state, first, config.epochs if epochs is None else epochs, run)
-    return state._replace(params=fit_range(state.params, data)), Info(losses)
+    run, count = partial(run_epoch, world=world, config=config, data=data), config.epochs if epochs is None else epochs
+    after, losses = train_epochs(key, state, first, count, run)
+    return after._replace(params=fit_range(after.params, data)), Info(losses)
 
 
 def run_epoch(

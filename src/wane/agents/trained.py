@@ -47,7 +47,7 @@ from wane.settings import with_present_names
 from wane.types import Flag, Tree
 from wane.worlds import describe
 from wane.worlds.control import ControlTask
-from wane.worlds.observe import PICTURES, Seen, form_of
+from wane.worlds.observe import Seen, shows_pictures
 from wane.worlds.process import Tabular
 
 FORMAT = 1
@@ -102,7 +102,7 @@ class Trained:
         own = self.algorithm.policy(self.params, self.world, self.config)
         if world is None or world is self.world:
             return own
-        pictures = _sees_pictures(own)
+        pictures = shows_pictures(own.observation)
         self._require_same(self._counts(self.world, pictures), self._counts(world, pictures))
         policy = self.algorithm.policy(self.params, world, self.config)
         self._require_same(_observation(self.world, own), _observation(world, policy))
@@ -226,10 +226,6 @@ def _check_shapes(agent: str, learned: Arrays, wanted: Arrays) -> None:
                 f"what this {agent} agent learned does not fit its world and Config: {name!r} has shape {got} where "
                 f"{belongs} belongs. Save one agent at a time, with the world and the Config that it was trained with"
             )
-
-
-def _sees_pictures(policy: Policy) -> bool:
-    return isinstance(policy.observation, str) and form_of(policy.observation).name.split(":")[0] in PICTURES
 
 
 def _observation(world: Tabular | ControlTask, policy: Policy) -> str:

@@ -93,6 +93,7 @@ def _check(world: World) -> None:
         f'timing="arrival", not {world.timing!r}': world.timing == "arrival",
         f"maps of up to {MOST_CELLS} × {MOST_CELLS} cells, not {rows} × {columns}": max(rows, columns) <= MOST_CELLS,
         f"at most {MOST_SITES} sites, not {world.n_sites}": world.n_sites <= MOST_SITES,
+        "sites of one cell each": not isinstance(world.sites, tuple),
         f"discounts up to {LARGEST_DISCOUNT}, not {world.discount:g}": world.discount <= LARGEST_DISCOUNT,
         f"at most {MOST_STEPS} steps an episode, not {world.horizon}": (world.horizon or 0) <= MOST_STEPS,
         **_within("rewards", world.rewards, -LARGEST_REWARD, LARGEST_REWARD),

@@ -30,6 +30,7 @@ from wane.foraging.models import Parameter, Params, typical_point, values_at
 from wane.foraging.newton import minimise_from
 from wane.settings import Count
 from wane.types import AnyArray, ArrayLike
+from wane.worlds.process import single_states
 from wane.worlds.world import World
 
 
@@ -127,7 +128,7 @@ def read_moves(world: World, cells: Sequence[ArrayLike], actions: Sequence[Array
                 raise ValueError(
                     f"episode {number} has the {name}s {values.tolist()}: give whole numbers from 0 to {most - 1}"
                 )
-        there = place[:, None] == np.asarray(world.sites)
+        there = world.site_of[place][:, None] == np.arange(world.n_sites)
         if world.timing == "arrival":
             there[0] = False
             visits = np.cumsum(there, 0)[:-1]
@@ -144,12 +145,13 @@ def action_values(
 ) -> Float[Array, "policies states actions sites"]:
     """Φ^π(s, a, j) of every policy for a believed λ̂, as JAX arrays that can be differentiated."""
     steps = jnp.asarray(world.mdp.dense())
-    at_site = (jnp.arange(world.n_states)[:, None] == jnp.asarray(world.sites)).astype(steps.dtype)
+    sites = single_states(world, "a model of choices on a map")
+    at_site = (jnp.arange(world.n_states)[:, None] == jnp.asarray(sites)).astype(steps.dtype)
     found = []
     for policy in policies:
         kernel: Any = world.mdp.under(policy)
         kernel = jnp.asarray(kernel.toarray() if hasattr(kernel, "toarray") else kernel)
-        phi = lambda_representation(kernel, lam, discount=discount, sites=world.sites).matrix
+        phi = lambda_representation(kernel, lam, discount=discount, sites=sites).matrix
         later = jnp.einsum("sat,tj->saj", steps, jnp.asarray(phi))
         here = at_site[:, None, :]
         found.append(here + discount * jnp.where(here > 0, lam, 1.0) * later)

@@ -93,7 +93,7 @@ def counted_visits(world: World, moves: Moves) -> Int[np.ndarray, "steps sites"]
     """Visits to each site before every move, the present one included."""
     visits = np.asarray(moves.visits)
     if world.timing == "departure":
-        visits = visits + (np.asarray(moves.state)[:, None] == np.asarray(world.sites))
+        visits = visits + (world.site_of[np.asarray(moves.state)][:, None] == np.arange(world.n_sites))
     return visits
 
 
@@ -115,11 +115,11 @@ def optimal_values(
     after = np.tile(np.arange(combinations), (world.n_states, 1))
     pay: Any = jnp.zeros((world.n_states, combinations))
     tail = (1 - discount) / (1 - discount * lam)
-    for i, site in enumerate(np.asarray(world.sites)):
+    for i, states in enumerate(world.patches):
         stride = int(np.prod(sizes[i + 1 :], dtype=np.int64))
         last = counts[i] == sizes[i] - 1
-        after[site] += np.where(last, 0, stride)
-        pay = pay.at[site].add(world.rewards[i] * jnp.power(lam, counts[i]) * jnp.where(last, tail, 1.0))
+        after[states] += np.where(last, 0, stride)
+        pay = pay.at[states].add(world.rewards[i] * jnp.power(lam, counts[i]) * jnp.where(last, tail, 1.0))
     to, chance = _successors(world)
     costs = np.asarray(world.action_costs)[:, :, None]
 

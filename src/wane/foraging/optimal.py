@@ -40,6 +40,7 @@ from wane.foraging.trajectory import Values, table_from_rollout
 from wane.settings import Count, Positive
 from wane.types import AnyArray, Integer, Scalar
 from wane.worlds.catalog import shortest_paths
+from wane.worlds.process import at_site, single_states
 from wane.worlds.world import World
 
 Agent = Literal["plan", "imagine", "gpi"]
@@ -114,7 +115,8 @@ def _compose(
 ) -> Episode:
     """One episode of GPI for each belief. GPI `sees` what remains of the rewards, or imagines it."""
     if policies is None:
-        policies = [shortest_paths(world.map, int(site), world.n_actions) for site in world.sites]
+        sites = single_states(world, "composing policies")
+        policies = [shortest_paths(world.map, int(site), world.n_actions) for site in sites]
     phis = np.stack([gpi.representations(world, policies, Geometric(lam)) for lam in beliefs])
 
     def episode(phi: Any, lam: Any) -> Episode:
@@ -146,7 +148,7 @@ def _act(
     on_departure = world.timing == "departure"
     # A world that pays on arrival has paid for the present visit, unless this is the start of the episode. A world that
     # pays on departure will pay for the present visit in the coming step, so the visit counts from then on.
-    visits = carry.visits + ((world.sites == cell) & (on_departure | (carry.time > 0)))
+    visits = carry.visits + (at_site(world.site_of, cell, world.n_sites) & (on_departure | (carry.time > 0)))
     paid = carry.visits if on_departure else visits
     action = gpi.greedy_action(phi[:, cell], rewards * Geometric(lam).worth(paid))
     return action, Visits(carry.time + 1, visits), None

@@ -130,9 +130,7 @@ def table_from_rollout(
 
 def site_numbers(world: World, cells: Int[np.ndarray, "*steps"]) -> Int[np.ndarray, "*steps"]:
     """The index in `world.sites` of each state number, −1 where the state is not a site."""
-    numbers = np.full(world.n_states, NOWHERE)
-    numbers[world.sites] = np.arange(world.n_sites)
-    return numbers[cells]
+    return np.where(world.site_of < 0, NOWHERE, world.site_of)[cells]
 
 
 def group_columns(by: Columns) -> list[str]:

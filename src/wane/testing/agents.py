@@ -62,8 +62,8 @@ def _check_config(agent: Agent) -> None:
         given = {field.default, field.default_factory} != {dataclasses.MISSING}
         _require(given, agent, f"the setting {field.name!r} of its Config has no default")
     # A dataclass without a docstring gets its signature as one.
-    told = kind.__doc__ and not kind.__doc__.startswith(f"{kind.__name__}(")
-    _require(told, agent, "its Config has no docstring that says where the settings come from")
+    documented = kind.__doc__ and not kind.__doc__.startswith(f"{kind.__name__}(")
+    _require(documented, agent, "its Config has no docstring that says where the settings come from")
     _require(kind() == kind() or repr(kind()) == repr(kind()), agent, "two Configs without settings differ")
 
 

@@ -20,7 +20,7 @@ from wane.agents.common.policy import Policy
 from wane.agents.common.rollout import play
 from wane.depletion import Depletion
 from wane.types import Tree
-from wane.worlds.dynamics import select
+from wane.worlds.base import select
 from wane.worlds.process import Process, Solvable, Tabular, at_site, numbered_sites, without_threshold
 
 COPIES, MOST_STEPS = 16, 200
@@ -108,8 +108,10 @@ def _check_one_step(key: jax.Array, world: Process) -> None:
     )
     _require(_alike(steps[0], steps[1]) and _alike(steps[0], steps[2]), world, "step gives two answers for one key")
     for what, before, after in (("observation", seen, steps[0][0]), ("state", state, steps[0][1])):
-        told = f"a step changes the shape or the type of its {what}, {_types(before)} to {_types(after)}"
-        _require(_types(before) == _types(after), world, told + ", so that no loop can be compiled: cast it in `step`")
+        message = f"a step changes the shape or the type of its {what}, {_types(before)} to {_types(after)}"
+        _require(
+            _types(before) == _types(after), world, message + ", so that no loop can be compiled: cast it in `step`"
+        )
     reward, *ends = steps[0][2:5]
     scalar = jnp.shape(reward) == () and jnp.issubdtype(jnp.result_type(reward), jnp.floating)
     _require(scalar, world, f"a reward is one float, got {_types(reward)}")
@@ -217,8 +219,8 @@ def _check_values(key: jax.Array, world: Solvable) -> None:
     uniform = np.full((world.n_states, world.n_actions), 1 / world.n_actions)
     exact = float(np.asarray(world.start) @ world.values(uniform, horizon=horizon))
     error = SPREAD * returns.std() / np.sqrt(EPISODES) + 1e-5 * max(abs(exact), 1.0)
-    told = f"random actions earn {returns.mean():.6g} ± {error:.2g} on average, and its `values` say {exact:.6g}"
-    _require(abs(returns.mean() - exact) <= error, world, told)
+    message = f"random actions earn {returns.mean():.6g} ± {error:.2g} on average, and its `values` say {exact:.6g}"
+    _require(abs(returns.mean() - exact) <= error, world, message)
 
 
 def _alike(one: Tree, other: Tree) -> bool:

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 from wane.lazy import attach
 from wane.worlds.catalog import make, names, register, shortest_paths
+from wane.worlds.endless import EndlessField
 from wane.worlds.grid import ACTIONS, Map
 from wane.worlds.mdp_world import MDPWorld
-from wane.worlds.observe import OBSERVATIONS, Seen
-from wane.worlds.pixels import FirstPerson
-from wane.worlds.top_down import TopDown
+from wane.worlds.observe import OBSERVATIONS, Cell, FirstPerson, Index, Observation, OneHot, Seen, Symbolic, TopDown
+from wane.worlds.pixels import FirstPersonView
+from wane.worlds.top_down import TopDownView
 from wane.worlds.world import State, World
 
 if TYPE_CHECKING:
@@ -26,15 +27,23 @@ if TYPE_CHECKING:
 __all__ = [
     "ACTIONS",
     "OBSERVATIONS",
+    "Cell",
     "Depleting",
     "DepletingVector",
+    "EndlessField",
     "Environment",
     "FirstPerson",
+    "FirstPersonView",
+    "Index",
     "MDPWorld",
     "Map",
+    "Observation",
+    "OneHot",
     "Seen",
     "State",
+    "Symbolic",
     "TopDown",
+    "TopDownView",
     "VectorEnvironment",
     "World",
     "make",

@@ -1,8 +1,10 @@
 """The colours that views share: those of the sites, and the hue of every place on a map."""
 
+from collections.abc import Sequence
+
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, UInt8
+from jaxtyping import Array, Float, Int, UInt8
 
 SITE_COLOURS = np.array(
     [(213, 94, 0), (0, 114, 178), (0, 158, 115), (204, 121, 167), (230, 159, 0), (86, 180, 233), (240, 228, 66)],
@@ -11,9 +13,17 @@ SITE_COLOURS = np.array(
 """Okabe and Ito's colours, 0 to 255, which everyone can tell apart; their black is left out."""
 
 
-def site_colours(n: int) -> Float[Array, "n 3"]:
-    """Returns the colours of n sites; the colours repeat."""
-    return jnp.asarray(SITE_COLOURS[np.arange(n) % len(SITE_COLOURS)])
+def places_of(
+    patches: Sequence[Int[np.ndarray, " _states"]],
+) -> tuple[Int[np.ndarray, " places"], Int[Array, " places"]]:
+    """Returns the states of all sites, one site after the other, and the number of the site of each."""
+    numbers = np.repeat(np.arange(len(patches)), [len(states) for states in patches])
+    return np.concatenate([np.zeros(0, int), *patches]), jnp.asarray(numbers, jnp.int32)
+
+
+def site_colours(numbers: Int[Array, " n"]) -> Float[Array, "n 3"]:
+    """Returns the colours of sites with these numbers; the colours repeat."""
+    return jnp.asarray(SITE_COLOURS)[numbers % len(SITE_COLOURS)]
 
 
 def to_bytes(image: Float[Array, "..."]) -> UInt8[Array, "..."]:

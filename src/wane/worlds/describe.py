@@ -2,10 +2,10 @@
 
 `from_description(describe(world))` is the same world, down to the last digit, and likewise for depletions. Only the
 transitions of an `MDPWorld` are checked again, and may be scaled by rounding. Nothing in a description is executed or
-imported: kinds of depletions and names of observations are looked up in the package, and every value is checked. JAX
-arrays come back as NumPy arrays with the same values. A depletion of another package has a name if that package offers
-it as an entry point of the group "wane.depletions"; it is imported only if its package was imported before or if the
-caller trusts the name (`wane.plugins`).
+imported: kinds of depletions and of observations are looked up in the package, and every value is checked. JAX arrays
+come back as NumPy arrays with the same values. A depletion or an observation of another package has a name if that
+package offers its class as an entry point of the group "wane.depletions" or "wane.observations"; it is imported only if
+its package was imported before or if the caller trusts the name (`wane.plugins`).
 
     >>> from wane.worlds import make
     >>> describe(make("corridor", length=3))["map"]
@@ -17,9 +17,9 @@ caller trusts the name (`wane.plugins`).
 import dataclasses
 import inspect
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import jax
 import numpy as np
@@ -37,7 +37,7 @@ from wane.texts import shown
 from wane.worlds.control import task as control
 from wane.worlds.control.task import ControlTask
 from wane.worlds.mdp_world import MDPWorld
-from wane.worlds.observe import OBSERVATIONS
+from wane.worlds.observe import OBSERVATIONS, Function, name_of_observation, read_observation
 from wane.worlds.world import World
 
 Description = dict[str, Any]
@@ -50,8 +50,79 @@ KINDS: dict[str, type[Depletion]] = {
     if inspect.isclass(kind) and issubclass(kind, Depletion) and not inspect.isabstract(kind)
 }
 """The depletions of the package by their names."""
-GROUP = "wane.depletions"
-"""The group of the entry points by which other packages add depletions."""
+
+
+class Kinds(NamedTuple):
+    """The classes whose objects can be saved: those of the package, and those that other packages offer."""
+
+    what: str
+    """An object of this sort in words: "a depletion"."""
+    group: str
+    """The group of the entry points by which other packages add classes."""
+    own: Mapping[str, type[Any]]
+    """The classes of the package by their names."""
+    fits: Callable[[type[Any]], bool]
+    """Whether a class is of this sort."""
+
+    @property
+    def noun(self) -> str:
+        """The setting of a world that is such an object."""
+        return self.what.split()[-1]
+
+    def name_of(self, kind: type[Any]) -> str | None:
+        """Returns the name by which objects of a class are saved, or None if they cannot be saved."""
+        return next((name for name, own in self.own.items() if own is kind), None) or name_of(self.group, kind)
+
+    def describe(self, value: Any) -> Description:
+        """Returns an object as its kind and its parameters. Raises TypeError if its class cannot be saved."""
+        kind = self.name_of(type(value))
+        if kind is None:
+            raise TypeError(
+                f"{type(value).__name__} is {self.what} of your own, which cannot be saved: only "
+                f"{', '.join(self.own)} can, and what a package offers as an entry point of the group {self.group}. "
+                "Save a world with one of those, and put yours into the world that you load: "
+                f"dataclasses.replace(world, {self.noun}=…)"
+            )
+        given = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+        return {"kind": kind} | {name: _plain(each, f"{kind}.{name}") for name, each in given.items()}
+
+    def read(self, description: Any, trust: Sequence[str], reader: Callable[..., Callable[..., Any]]) -> Any:
+        """Returns the object of a description; `reader(field)` reads the value of a field.
+
+        Raises ValueError for an unknown kind and for wrong values, and for the kind of another package, unless that
+        package was imported before or `trust` holds its name.
+        """
+        if not isinstance(description, dict) or not isinstance(description.get("kind"), str):
+            kinds = ", ".join(self.own)
+            raise ValueError(f'{self.what} is a dictionary with its "kind" ({kinds}), got {shown(description)}')
+        kind = self._called(description["kind"], trust)
+        values = {name: value for name, value in description.items() if name != "kind"}
+        fields = {field.name: field for field in dataclasses.fields(kind)}
+        if "equation" in fields and "form" in values:  # Files of 0.2.0 have the old name.
+            values["equation"] = values.pop("form")
+        _check_keys(values, f"a {kind.__name__}", dataclasses.fields(kind))
+        return kind(**{name: reader(fields[name])(each, f"{kind.__name__}.{name}") for name, each in values.items()})
+
+    def _called(self, name: str, trust: Sequence[str]) -> type[Any]:
+        if name in self.own:
+            return self.own[name]
+        found = find(self.group, name, trust)
+        if found is None:
+            raise unknown(f"kind of {self.noun}", name, [*self.own, *offered(self.group)])
+        if not (inspect.isclass(found) and self.fits(found)):
+            raise ValueError(
+                f"the entry point {name!r} of {self.group} is {found!r}: it must be a class of {self.noun}s"
+            )
+        return found
+
+
+_DEPLETIONS = Kinds("a depletion", "wane.depletions", KINDS, lambda kind: issubclass(kind, Depletion))
+_OBSERVATIONS = Kinds(
+    "an observation",
+    "wane.observations",
+    OBSERVATIONS,
+    lambda kind: dataclasses.is_dataclass(kind) and hasattr(kind, "see"),
+)
 
 
 def describe(world: Any) -> Description:
@@ -62,18 +133,15 @@ def describe(world: Any) -> Description:
     """
     if isinstance(world, ControlTask):
         return control.describe(world)
-    if not isinstance(world.observation, str):
-        raise TypeError(
-            f"the observation {world.observation!r} is a function, which cannot be saved: describe a world with a "
-            f"named one, dataclasses.replace(world, observation=…), out of {', '.join(OBSERVATIONS)}, and give yours "
-            "to the world that you load"
-        )
     if not isinstance(world, World | MDPWorld):
         raise TypeError(
             f"a {type(world).__name__} is a world of your own, which cannot be saved: only a World, an MDPWorld and a "
             "control task can"
         )
-    own: Description = {"depletion": describe_depletion(world.depletion)}
+    own: Description = {
+        "depletion": describe_depletion(world.depletion),
+        "observation": describe_observation(world.observation),
+    }
     own |= {"map": world.map.text} if isinstance(world, World) else {"mdp": _describe_mdp(world.mdp)}
     given = {field.name: getattr(world, field.name) for field in dataclasses.fields(world)}
     if isinstance(world.sites, tuple):
@@ -104,10 +172,11 @@ def world_from_description(description: Any, trust: Sequence[str] = ()) -> World
 
 def _settings(description: Description, trust: Sequence[str]) -> dict[str, Any]:
     """Returns the settings of a world, read and checked one by one."""
-    found = {name: _READERS[name](value, name) for name, value in description.items() if name != "depletion"}
-    if "depletion" in description:
-        found["depletion"] = depletion_from_description(description["depletion"], trust)
-    return found
+    trusting = {"depletion": depletion_from_description, "observation": observation_from_description}
+    return {
+        name: trusting[name](value, trust) if name in trusting else _READERS[name](value, name)
+        for name, value in description.items()
+    }
 
 
 def _describe_mdp(mdp: MDP) -> Description:
@@ -171,31 +240,12 @@ def describe_depletion(depletion: Depletion) -> Description:
 
     Raises TypeError for a depletion that comes neither with this package nor as an entry point of another one.
     """
-    kind = kind_of(type(depletion))
-    if kind is None:
-        raise TypeError(
-            f"{type(depletion).__name__} is a depletion of your own, which cannot be saved: only {', '.join(KINDS)} "
-            f"can, and what a package offers as an entry point of the group {GROUP}. Save a world with one of those, "
-            "and put yours into the world that you load: dataclasses.replace(world, depletion=…)"
-        )
-    given = {field.name: getattr(depletion, field.name) for field in dataclasses.fields(depletion)}
-    return {"kind": kind} | {name: _plain(value, f"{kind}.{name}") for name, value in given.items()}
+    return _DEPLETIONS.describe(depletion)
 
 
-def kind_of(kind: type[Depletion]) -> str | None:
-    """Returns the name by which depletions of a class are saved, or None if they cannot be saved."""
-    return kind.__name__ if KINDS.get(kind.__name__) is kind else name_of(GROUP, kind)
-
-
-def _kind_called(name: str, trust: Sequence[str]) -> type[Depletion]:
-    if name in KINDS:
-        return KINDS[name]
-    found = find(GROUP, name, trust)
-    if found is None:
-        raise unknown("kind of depletion", name, [*KINDS, *offered(GROUP)])
-    if not (inspect.isclass(found) and issubclass(found, Depletion)):
-        raise ValueError(f"the entry point {name!r} of {GROUP} is {found!r}: it must be a class of depletions")
-    return found
+def kind_of(kind: type[Any]) -> str | None:
+    """Returns the name by which depletions or observations of a class are saved, or None if they cannot be saved."""
+    return (_DEPLETIONS if issubclass(kind, Depletion) else _OBSERVATIONS).name_of(kind)
 
 
 def depletion_from_description(description: Any, trust: Sequence[str] = ()) -> Depletion:
@@ -203,48 +253,32 @@ def depletion_from_description(description: Any, trust: Sequence[str] = ()) -> D
 
     A kind of another package is refused, unless that package was imported before or `trust` holds its name.
     """
-    if not isinstance(description, dict) or not isinstance(description.get("kind"), str):
-        kinds = ", ".join(KINDS)
-        raise ValueError(f'a depletion is a dictionary with its "kind" ({kinds}), got {shown(description)}')
-    kind = _kind_called(description["kind"], trust)
-    fields = {field.name: field for field in dataclasses.fields(kind)}
-    values = {name: value for name, value in description.items() if name != "kind"}
-    if "equation" in fields and "form" in values:  # Files of 0.2.0 have the old name.
-        values["equation"] = values.pop("form")
-    _check_keys(values, f"a {kind.__name__}", dataclasses.fields(kind))
-    parameters = {}
-    for name, value in values.items():
-        read = _text if "static" in fields[name].metadata else _array if "per_site" in fields[name].metadata else _list
-        parameters[name] = read(value, f"{kind.__name__}.{name}")
-    return kind(**parameters)
+
+    def reader(field: dataclasses.Field[Any]) -> Callable[..., Any]:
+        return _text if "static" in field.metadata else _array if "per_site" in field.metadata else _list
+
+    return _DEPLETIONS.read(description, trust, reader)
 
 
-def summary(world: World) -> str:
-    """Returns a few lines about a world: its size, its sites, and the settings that are not the defaults."""
-    rows, columns = world.map.shape
-    shown = {"sites": _sites_text(world), "depletion": repr(world.depletion)}
-    if not np.allclose(world.start, 1 / world.n_states):
-        starts = world.map.cells[world.start > 0]
-        shown["start"] = f"({starts[0][0]}, {starts[0][1]})" if len(starts) == 1 else f"one of {len(starts)} cells"
-    for field in dataclasses.fields(world):
-        value = getattr(world, field.name)
-        if field.name in ("map", "sites", "rewards", "depletion", "start", "policies"):
-            continue
-        if is_traced(value) or value != field.default:
-            shown[field.name] = f"{value:g}" if isinstance(value, float) else f"{value}"
-    if world.policies:
-        shown["policies"] = f"{len(world.policies)}"
-    size = f"World of {rows} × {columns} cells, {world.n_states} of them free"
-    return "\n".join([size, *(f"  {name:<12} {text}" for name, text in shown.items())])
+def describe_observation(observation: Any) -> str | Description:
+    """Returns the name of an observation or, if no name says all of it, a dictionary with its kind and its settings.
+
+    Raises TypeError for a function, and for an observation that no package offers as an entry point.
+    """
+    if isinstance(observation, Function):
+        raise TypeError(
+            f"the observation {observation.function!r} is a function, which cannot be saved: describe a world with a "
+            f"named one, dataclasses.replace(world, observation=…), out of {', '.join(OBSERVATIONS)}, and give yours "
+            "to the world that you load"
+        )
+    return name_of_observation(observation) or _OBSERVATIONS.describe(observation)
 
 
-def _sites_text(world: World, most: int = 8) -> str:
-    """Says where the sites are and what they pay; of many sites, only the first ones."""
-    pays = [""] * world.n_sites if is_traced(world.rewards) else [f" pays {r:g}" for r in np.asarray(world.rewards)]
-    cells = world.map.cells[world.sites]
-    texts = [f"({row}, {column}){pay}" for (row, column), pay in zip(cells, pays, strict=True)]
-    more = f" and {len(texts) - most} more" if len(texts) > most else ""
-    return ", ".join(texts[:most]) + more or "none"
+def observation_from_description(description: Any, trust: Sequence[str] = ()) -> Any:
+    """Returns the observation of a name or of a dictionary. Raises ValueError as `depletion_from_description` does."""
+    if isinstance(description, dict):
+        return _OBSERVATIONS.read(description, trust, lambda field: _simple)
+    return read_observation(_text(description, "observation"))
 
 
 def _plain(value: Any, name: str) -> Any:
@@ -299,6 +333,11 @@ def _text(value: Any, name: str) -> str:
     return value
 
 
+def _simple(value: Any, name: str) -> Any:
+    """Reads text, true or false, or what `_list` reads."""
+    return value if isinstance(value, str | bool) else _list(value, name)
+
+
 def _list(value: Any, name: str) -> Any:
     """Returns a number, or a nested list of numbers. Raises ValueError for anything else."""
     return [_list(entry, name) for entry in value] if isinstance(value, list) else _number(value, name)
@@ -339,9 +378,8 @@ _READERS: dict[str, Callable[[Any, str], Any]] = {
     "start": lambda value, name: value if isinstance(value, str) else _array(value, name),
     "n_actions": _whole,
     "slip": _number,
-    "observation": _text,
     "horizon": lambda value, name: None if value is None else _whole(value, name),
     "threshold": _optional,
     "policies": _arrays,
 }
-"""How each setting of a world is read, except its depletion."""
+"""How each setting of a world is read, except its depletion and its observation."""

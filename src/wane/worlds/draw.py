@@ -13,8 +13,9 @@ not load this module, nor matplotlib: `world.draw()`, the short way to a picture
 
 import io
 from collections import Counter
+from collections.abc import Sequence
 from itertools import pairwise
-from typing import Literal
+from typing import Any, Literal
 
 from wane.extras import require
 
@@ -33,6 +34,8 @@ from matplotlib.patches import Circle, Rectangle
 from matplotlib.patheffects import withStroke
 
 from wane.exact.planning import Optimum
+from wane.lazy import attach
+from wane.mdp import check_patches
 from wane.types import ArrayLike, Integer
 from wane.worlds import colours
 from wane.worlds.grid import ACTIONS, MOVES, Map
@@ -47,15 +50,16 @@ Limits = tuple[float | int, float | int]
 """The values at the two ends of a scale of colours."""
 RIM = 0.25
 """How much of the walls around a map is drawn, in cells."""
+__getattr__ = attach(__name__, renamed={"still": "wane.worlds.draw.draw_map"})[0]
 
 
-def still(
+def draw_map(
     map: Map,
     *,
     values: ArrayLike | Optimum | None = None,
     policy: ArrayLike | None = None,
     trajectory: ArrayLike | None = None,
-    sites: ArrayLike | None = None,
+    sites: Any = None,
     rewards: ArrayLike | None = None,
     remaining: ArrayLike | None = None,
     start: Integer | None = None,
@@ -75,24 +79,25 @@ def still(
       around the disc stands for staying.
     - `trajectory`: the states of a walk, coloured by time, from the hollow dot to the full one. The line keeps to the
       right where it comes back to a cell, and has rings that grow with the number of steps stayed.
-    - `sites`: rewarded states as discs with their `rewards`, or with what is `remaining`. With both, the discs fade.
+    - `sites`: rewarded states, or sets of them, as discs with their `rewards`, or with what is `remaining`. With both,
+      the discs fade. Of a site with several states, one disc has the number, and all have its colour.
     - `start`: a state with a box around it.
     """
     check_map(map)
-    places = check_states(map, [] if sites is None else sites, "sites")
+    patches = find_patches(map, [] if sites is None else sites)
     walk = None if trajectory is None else check_states(map, trajectory, "trajectory")
     values = values.values if isinstance(values, Optimum) else values
     ax, shades = _floor(map, values, limits, label, ax, walk is not None)
     if start is not None:
         _draw_start(ax, map, start)
-    _draw_sites(ax, map, places, rewards, remaining, 0.36 if policy is None else 0.29, walk is not None)
+    _draw_sites(ax, map, patches, rewards, remaining, 0.36 if policy is None else 0.29, walk is not None)
     if isinstance(policy, Optimum):
         raise TypeError(
             "the actions of an optimum depend on the time and on what the sites remember: choose some to draw, such as "
             "policy=[best.action(state, memory) for state in range(world.n_states)]"
         )
     if policy is not None:
-        _draw_policy(ax, map, np.asarray(policy), inks_on(shades), places)
+        _draw_policy(ax, map, np.asarray(policy), inks_on(shades), np.concatenate([np.zeros(0, int), *patches]))
     if walk is not None:
         _draw_trajectory(ax, map, walk)
     return _titled(ax, title)
@@ -172,12 +177,12 @@ def _new_axes(map: Map, valued: bool, timed: bool) -> Axes:
 
 def _bar(ax: Axes, map: Map, scale: ScalarMappable, label: str, way: Literal["vertical", "horizontal"]) -> None:
     """Draws a colour bar along the map."""
-    # It is an inset, because a bar beside the axes would be taller than a map of square cells.
+    # It is an inset, because a bar next to the axes would be taller than a map of square cells.
     (top, left), (bottom, right) = window(map)
     thick = 0.035 * max(bottom - top, right - left)
-    beside = (right - 0.5 + 0.8 * thick, top - 0.5, thick, bottom - top)
+    on_right = (right - 0.5 + 0.8 * thick, top - 0.5, thick, bottom - top)
     below = (left - 0.5, bottom - 0.5 + 0.8 * thick, right - left, thick)
-    inset = ax.inset_axes(beside if way == "vertical" else below, transform=ax.transData)
+    inset = ax.inset_axes(on_right if way == "vertical" else below, transform=ax.transData)
     ax.figure.colorbar(scale, cax=inset, orientation=way, label=label)
     inset.spines[:].set_visible(False)
 
@@ -230,26 +235,28 @@ def _draw_start(ax: Axes, map: Map, start: Integer) -> None:
 def _draw_sites(
     ax: Axes,
     map: Map,
-    sites: Int[np.ndarray, " sites"],
+    patches: Sequence[Int[np.ndarray, " _states"]],
     rewards: ArrayLike | None,
     remaining: ArrayLike | None,
     radius: float,
     aside: bool,
 ) -> None:
     """Draws discs with labels: inside where these fit, else (or for `aside`) at the upper right."""
-    numbers, fractions, points = None, np.ones(len(sites)), _cell_points(ax, map)
+    numbers, fractions, points = None, np.ones(len(patches)), _cell_points(ax, map)
     if rewards is not None:
-        numbers = rewards = check_numbers(rewards, (len(sites),), "rewards", "one number for each of `sites`")
+        numbers = rewards = check_numbers(rewards, (len(patches),), "rewards", "one number for each of `sites`")
     if remaining is not None:
-        numbers = check_numbers(remaining, (len(sites),), "remaining", "one number for each of `sites`")
+        numbers = check_numbers(remaining, (len(patches),), "remaining", "one number for each of `sites`")
         fractions = fractions if rewards is None else remaining_fraction(numbers, rewards)
     size = float(np.clip(0.27 * points, 6.5, 12))
-    for i, (y, x) in enumerate(map.cells[sites]):
-        fill = faded(site_colour(i), fractions[i])
-        disc = Circle((x, y), radius, fc=fill, ec=site_colour(i), lw=min(2, 0.07 * points), zorder=2.6, gid="site")
-        ax.add_patch(disc).set_path_effects([withStroke(linewidth=min(4, 0.15 * points), foreground="white")])
+    for i, states in enumerate(patches):
+        fill, width = faded(site_colour(i), fractions[i]), min(2, 0.07 * points)
+        for y, x in map.cells[states]:
+            disc = Circle((x, y), radius, fc=fill, ec=site_colour(i), lw=width, zorder=2.6, gid="site")
+            ax.add_patch(disc).set_path_effects([withStroke(linewidth=min(4, 0.15 * points), foreground="white")])
         if numbers is None:
             continue
+        y, x = map.cells[states[0]]
         text, style = short(numbers[i]), {"weight": "bold", "fontsize": size, "zorder": 7}
         if aside or 0.7 * size * len(text) > 2.1 * radius * points:
             halo = [withStroke(linewidth=2.5, foreground="white")]
@@ -368,6 +375,13 @@ def check_states(map: Map, states: ArrayLike, name: str) -> Int[np.ndarray, " st
         cure = f"its states are 0 … {map.n_states - 1}, and `map.state(row, column)` is that of a cell"
         raise ValueError(f"{name} has {given[i]} at place {i}, which is not on the map: {cure}")
     return given.astype(int)
+
+
+def find_patches(map: Map, sites: Any) -> tuple[Int[np.ndarray, " _states"], ...]:
+    """Returns the states of each site. Raises ValueError for one that is not on the map."""
+    if isinstance(sites, list | tuple) and any(isinstance(site, set | frozenset) for site in sites):
+        return check_patches(sites, map.n_states)
+    return tuple(check_states(map, sites, "sites")[:, None])
 
 
 def check_numbers(values: ArrayLike, shape: tuple[int, ...], name: str, what: str) -> Float[np.ndarray, "..."]:

@@ -1,6 +1,7 @@
 """An episode as an animated GIF: the agent on its map, what remains of every site, and the return as it grows.
 
-Pillow paints and writes the pictures; ffmpeg is not needed. A hundred steps take about a second and 300 kB.
+Pillow paints and writes the pictures; ffmpeg is not needed. A hundred steps take about a second and 300 kB; with
+matplotlib's `FuncAnimation` and `PillowWriter`, which draw the whole figure for each step, it is fifteen times as long.
 `world.film(episode)` is the short way to a `Film`.
 """
 
@@ -8,11 +9,11 @@ import base64
 import html
 import io
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from wane.extras import require
 
@@ -37,15 +38,15 @@ from wane.worlds.draw import (
     check_numbers,
     check_states,
     faded,
+    find_patches,
     inks_on,
     remaining_fraction,
     short,
     site_colour,
     window,
 )
-from wane.worlds.dynamics import turn
 from wane.worlds.grid import Map
-from wane.worlds.world import World
+from wane.worlds.world import World, turn
 
 MARGIN = 12
 """The number of pixels around what is painted."""
@@ -82,25 +83,57 @@ class Recorded(Protocol):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Film:
-    """An episode of T steps as T + 1 pictures. Jupyter shows it; `save` writes it to a file."""
+    """An episode of T steps as T + 1 pictures. Jupyter shows it; `save` writes it to a file.
+
+    `world.film(episode)` is the short way to one. Raises ValueError if the shapes of its parts do not agree.
+    """
 
     map: Map
-    states: Int[np.ndarray, " frames"]
-    """The state at the start and after each step."""
-    sites: Int[np.ndarray, " sites"]
-    rewards: Float[np.ndarray, " sites"]
+    states: Any
+    """The state at the start and after each step: (T + 1,)."""
+    _: KW_ONLY
+    sites: Any
+    """State numbers, or sets of them."""
+    rewards: Any
     """The rewards of fresh sites."""
-    remaining: Float[np.ndarray, "frames sites"]
-    """What remains of the rewards at the start and after each step."""
-    returns: Float[np.ndarray, " frames"]
-    """The return up to each step."""
+    remaining: Any
+    """What remains of the rewards at the start and after each step: (T + 1, sites)."""
+    returns: Any
+    """The return up to each step: (T + 1,)."""
     title: str | None = None
     fps: Length = 6
     """The number of pictures in a second."""
     cell_pixels: int | None = None
     """The size of a cell in pixels. With None, the picture is up to about 700 pixels wide."""
     views: UInt8[np.ndarray, "frames height width 3"] | None = None
-    """What the agent sees after each step, shown beside the map."""
+    """What the agent sees after each step (`views_along`), shown next to the map."""
+
+    def __post_init__(self) -> None:
+        check_map(self.map)
+        states, n_sites = check_states(self.map, self.states, "states"), len(self.patches)
+        frames = len(states)
+        if not frames:
+            raise ValueError("states is empty: give at least the state that the episode starts in")
+        if not 0 < self.fps <= 100:
+            raise ValueError(f"fps is {self.fps}: give a number above 0 and up to 100, the most that a GIF can show")
+        if self.cell_pixels is not None and self.cell_pixels < 4:
+            raise ValueError(f"cell_pixels is {self.cell_pixels}: give at least 4, or None to have it chosen")
+        wanted = "a row for each of `states`, a column a site"
+        checked = {
+            "states": states,
+            "rewards": check_numbers(self.rewards, (n_sites,), "rewards", "one for each of `sites`"),
+            "remaining": check_numbers(self.remaining, (frames, n_sites), "remaining", wanted),
+            "returns": check_numbers(self.returns, (frames,), "returns", "one for each of `states`"),
+        }
+        for name, part in checked.items():
+            object.__setattr__(self, name, part)
+        if self.views is not None and len(self.views) != frames:
+            raise ValueError(f"views has {len(self.views)} pictures: give one for each of the {frames} `states`")
+
+    @property
+    def patches(self) -> tuple[Int[np.ndarray, " _states"], ...]:
+        """The states of each site."""
+        return find_patches(self.map, self.sites)
 
     def pictures(self) -> Iterator[Image.Image]:
         """Paints the pictures one after the other."""
@@ -112,7 +145,7 @@ class Film:
                 yield picture.quantize(palette=palette, dither=Image.Dither.NONE)
             else:
                 # Views can have any colours, so each picture has its own palette.
-                yield _beside(picture, self.views[t]).quantize(256, dither=Image.Dither.NONE)
+                yield _joined(picture, self.views[t]).quantize(256, dither=Image.Dither.NONE)
 
     def _write(self, file: Path | io.BytesIO) -> None:
         """Writes a GIF that loops; its last picture stays a second longer."""
@@ -151,7 +184,7 @@ def film_of(world: World, episode: Recorded, title: str | None = None, fps: Leng
     steps = int((live > 0).sum())
     powers = np.arange(steps) + (1 if world.timing == "arrival" else 0)
     returns = np.append(0.0, np.cumsum(float(world.discount) ** powers * rewards[:steps]))
-    return make_film(
+    return Film(
         world.map,
         cells[: steps + 1],
         sites=world.sites,
@@ -161,43 +194,6 @@ def film_of(world: World, episode: Recorded, title: str | None = None, fps: Leng
         title=title,
         fps=fps,
     )
-
-
-def make_film(
-    map: Map,
-    states: ArrayLike,
-    *,
-    sites: ArrayLike,
-    rewards: ArrayLike,
-    remaining: ArrayLike,
-    returns: ArrayLike,
-    title: str | None = None,
-    fps: Length = 6,
-    cell_pixels: int | None = None,
-    views: UInt8[np.ndarray, "frames height width 3"] | None = None,
-) -> Film:
-    """Returns the film of an episode of T steps. `world.film(episode)` is the short way.
-
-    `states` (T + 1,), `remaining` (T + 1, sites) and `returns` (T + 1,) have an entry for the start and one for each
-    step; `rewards` are those of fresh sites. `views` (T + 1, height, width, 3) is what the agent sees (`views_along`).
-    Raises ValueError if their shapes do not agree.
-    """
-    check_map(map)
-    states, sites = check_states(map, states, "states"), check_states(map, sites, "sites")
-    frames = len(states)
-    if not frames:
-        raise ValueError("states is empty: give at least the state that the episode starts in")
-    if not 0 < fps <= 100:
-        raise ValueError(f"fps is {fps}: give a number above 0 and up to 100, the most that a GIF can show")
-    if cell_pixels is not None and cell_pixels < 4:
-        raise ValueError(f"cell_pixels is {cell_pixels}: give at least 4, or None to have it chosen")
-    rewards = check_numbers(rewards, (len(sites),), "rewards", "one for each of `sites`")
-    wanted = "a row for each of `states`, a column a site"
-    remaining = check_numbers(remaining, (frames, len(sites)), "remaining", wanted)
-    returns = check_numbers(returns, (frames,), "returns", "one for each of `states`")
-    if views is not None and len(views) != frames:
-        raise ValueError(f"views has {len(views)} pictures: give one for each of the {frames} `states`")
-    return Film(map, states, sites, rewards, remaining, returns, title, fps, cell_pixels, views)
 
 
 def views_along(
@@ -219,11 +215,11 @@ def views_along(
         for cell, facing, worth in zip(states, facings, worths, strict=True)
     ]
     if seen[0].ndim != 3:
-        raise ValueError(f"{world.observation!r} shows no pictures: take a world with observation='first-person'")
+        raise ValueError(f"{world.observation} shows no pictures: take a world with observation='first-person'")
     return np.stack(seen)
 
 
-def _beside(picture: Image.Image, view: UInt8[np.ndarray, "height width 3"]) -> Image.Image:
+def _joined(picture: Image.Image, view: UInt8[np.ndarray, "height width 3"]) -> Image.Image:
     """Returns a picture with the agent's view on its right, as large as fits."""
     side = picture.height - 2 * MARGIN
     seen = Image.fromarray(view).resize((round(side * view.shape[1] / view.shape[0]), side), Image.Resampling.NEAREST)
@@ -252,12 +248,12 @@ class _Stage:
         cell = film.cell_pixels or int(np.clip(440 // max(high - low), 8, 64))
         rows, columns = np.round((high - low) * cell).astype(int).tolist()
         top = MARGIN + 30 * bool(film.title)
-        self.map, self.cell, self.sites, self.rewards = film.map, cell, film.sites, film.rewards
+        self.map, self.cell, self.patches, self.rewards = film.map, cell, film.patches, film.rewards
         self.most = float(max(np.abs(film.remaining).max(initial=0), np.abs(film.rewards).max(initial=0))) or 1.0
-        self.colours = [site_colour(i) for i in range(len(film.sites))]
+        self.colours = [site_colour(i) for i in range(len(film.patches))]
         self.corner = np.array((MARGIN, top)) - np.round(low[::-1] * cell)
-        self.panel, self.top, self.pitch = MARGIN + columns + 18, top, 32 if len(self.sites) * 32 + 124 < rows else 24
-        height = top + max(rows, 124 + self.pitch * len(self.sites)) + MARGIN
+        self.panel, self.top, self.pitch = MARGIN + columns + 18, top, 32 if len(self.patches) * 32 + 124 < rows else 24
+        height = top + max(rows, 124 + self.pitch * len(self.patches)) + MARGIN
         self.background = Image.new("RGB", (2 * (self.panel + 200 + MARGIN), 2 * height), "white")
         pen = _Pen(self.background)
         pen.box(MARGIN, top, columns, rows, WALL)
@@ -275,7 +271,8 @@ class _Stage:
         pen, cell = _Pen(image), self.cell
         self._paint_tail(pen, states[-TAIL - 1 :])
         for i, fraction in enumerate(remaining_fraction(remaining, self.rewards)):
-            self._badge(pen, i, self._centre(self.sites[i]), 0.4 * cell, fraction)
+            for state in self.patches[i]:
+                self._badge(pen, i, self._centre(state), 0.4 * cell, fraction)
         pen.disc(self._centre(states[-1]), 0.27 * cell, INK, "white", max(1, 0.04 * cell))
         pen.text((self.panel, self.top + 10), f"step {len(states) - 1} of {steps}", 15)
         pen.text((self.panel, self.top + 70), f"{earned:.2f}", 30)

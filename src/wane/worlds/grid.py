@@ -152,9 +152,9 @@ class Map:
     def neighbours(self) -> sparse.csr_array:
         """Returns the kernel of moving to a uniformly chosen free neighbour, or of staying where there is none."""
         near, count = self.neighbour_table()
-        used = np.arange(4) < count[:, None]
-        source = np.broadcast_to(np.arange(self.n_states)[:, None], used.shape)[used]
-        return sparse.csr_array((1 / count[source], (source, near[used])), shape=(self.n_states, self.n_states))
+        listed = np.arange(4) < count[:, None]
+        source = np.broadcast_to(np.arange(self.n_states)[:, None], listed.shape)[listed]
+        return sparse.csr_array((1 / count[source], (source, near[listed])), shape=(self.n_states, self.n_states))
 
     def policy(self, text: str) -> Int[np.ndarray, " states"]:
         """Reads a policy from a drawing of the map's interior, with u r d l s or ^ > v < . in every free cell."""

@@ -35,12 +35,12 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from jaxtyping import UInt8
 
 from wane.types import Integer
-from wane.worlds.catalog import names, world_of
-from wane.worlds.checks import check_action, check_actions, find_state
+from wane.worlds.catalog import ENDLESS, names, world_of
 from wane.worlds.depleting import Depleting, DepletingVector
-from wane.worlds.simulate import Batch, Single
+from wane.worlds.rules import check_action, check_actions, find_state
+from wane.worlds.simulate import Copies, Single
 from wane.worlds.spaces import batch_space, observation_space
-from wane.worlds.top_down import TopDown
+from wane.worlds.top_down import TopDownView
 from wane.worlds.world import State, World
 
 __all__ = ["Depleting", "DepletingVector", "Environment", "VectorEnvironment", "environment_id", "register_all", "text"]
@@ -52,8 +52,8 @@ class Environment(gymnasium.Env):
     """One world as a Gymnasium environment. The world is given as it is or by its name; settings change it.
 
     The default observation is the state number, which hides what remains of the rewards, so that the environment is
-    partially observed. With `observation="index+remaining"` the observation is a dictionary that also holds what
-    remains, and with "index+remaining+flat" it is one vector. `info["remaining"]` always holds what remains.
+    partially observed. With `observation="index+remaining"`, or `Index(remaining=True)`, it is a dictionary that also
+    holds what remains, and with "index+remaining+flat" one vector. `info["remaining"]` always holds what remains.
     """
 
     metadata: dict[str, Any] = {"render_modes": list(_RENDER_MODES), "render_fps": 6}  # noqa: RUF012  (Gymnasium's own)
@@ -71,11 +71,11 @@ class Environment(gymnasium.Env):
         super().reset(seed=seed)
         if unknown := set(options or {}) - {"state"}:
             raise ValueError(f"unknown option {unknown.pop()!r}: the only option is 'state', the initial state")
-        draw = self.np_random.random()
+        number = self.np_random.random()
         if options and "state" in options:
             self._simulation.begin(find_state(self.world.map, options["state"], "start"))
         else:
-            self._simulation.reset(draw)
+            self._simulation.reset(number)
         self._began = True
         if self.render_mode == "human":
             self.render()
@@ -87,8 +87,8 @@ class Environment(gymnasium.Env):
         if not self._began:
             raise RuntimeError("there is no episode yet: call reset first")
         simulation = self._simulation
-        draws = self.np_random.random(2) if self.world.slip else None
-        reward, terminated, truncated, site = simulation.step(action, draws)
+        numbers = self.np_random.random(2) if self.world.slip else None
+        reward, terminated, truncated, site = simulation.step(action, numbers)
         if self.render_mode == "human":
             self.render()
         info = {"remaining": simulation.remaining, "site": site}
@@ -103,7 +103,7 @@ class Environment(gymnasium.Env):
             return text(self.world, state)
         if self._picture is None:
             pixels = max(4, min(32, 1024 // max(self.world.map.shape)))
-            self._picture = TopDown(self.world.map, self.world.sites, cell_pixels=pixels)
+            self._picture = TopDownView(self.world.map, self.world.sites, cell_pixels=pixels)
         worth = jnp.clip(self._simulation.sites.worth(), 0, 1)
         frame = np.asarray(self._picture.frame(state.cell, state.facing, worth))
         return frame if self.render_mode == "rgb_array" else self._show(frame)
@@ -148,7 +148,7 @@ class VectorEnvironment(VectorEnv):
         self.single_action_space = spaces.Discrete(self.world.n_actions)
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
-        self._simulation, self._began, self._done = Batch(self.world, num_envs), False, np.zeros(num_envs, bool)
+        self._simulation, self._began, self._done = Copies(self.world, num_envs), False, np.zeros(num_envs, bool)
 
     def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Begins an episode in every copy, with one seed or one for each of them."""
@@ -165,7 +165,7 @@ class VectorEnvironment(VectorEnv):
         if not self._began:
             raise RuntimeError("there are no episodes yet: call reset first")
         simulation, done = self._simulation, self._done
-        reward, terminated, truncated, site = simulation.step(actions, simulation.draw(self.np_random))
+        reward, terminated, truncated, site = simulation.step(actions, simulation.sample_numbers(self.np_random))
         if done.any():
             simulation.reset(self.np_random.random(int(done.sum())), done)
             reward[done], terminated[done], truncated[done], site[done] = 0.0, False, False, -1
@@ -185,9 +185,9 @@ def text(world: World, state: State) -> str:
     """Returns the map as text, with the agent as @ and sites that are used up as a dot."""
     letters = np.where(world.map.free, ".", "#")
     worth = np.broadcast_to(world.depletion.worth(state.memory), (world.n_sites,))
-    for i, site in enumerate(world.sites):
+    for i, states in enumerate(world.patches):
         if worth[i] > 0:
-            letters[tuple(world.map.cells[site])] = str(i) if i < 10 else "+"
+            letters[tuple(world.map.cells[states].T)] = str(i) if i < 10 else "+"
     letters[tuple(world.map.cells[int(state.cell)])] = "@"
     return "\n".join("".join(row) for row in letters)
 
@@ -213,6 +213,8 @@ def register_all() -> None:
                 vector_entry_point="wane.worlds.gym:VectorEnvironment",
                 kwargs={"world": name},
             )
+    if (field := environment_id(ENDLESS)) not in gymnasium.registry:
+        gymnasium.register(field, entry_point="wane.worlds.endless_gym:FieldEnvironment")
 
 
 register_all()

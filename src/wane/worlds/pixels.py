@@ -17,13 +17,13 @@ A map has only 4 × states views. Each is drawn once, when the object is made; a
 
     >>> from wane.worlds.catalog import four_rooms
     >>> world = four_rooms()
-    >>> views = FirstPerson(world.map, world.sites, size=32)
+    >>> views = FirstPersonView(world.map, world.sites, size=32)
     >>> views.frame(world.map.find("3"), 0, jnp.ones(3)).shape
     (32, 32, 3)
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -31,9 +31,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, UInt8
 
-from wane.mdp import check_sites
+from wane.mdp import check_patches
 from wane.types import ArrayLike, Integer
-from wane.worlds.colours import place_colour, site_colours, to_bytes
+from wane.worlds.colours import place_colour, places_of, site_colours, to_bytes
 from wane.worlds.grid import MOVES, Map
 
 EYE_HEIGHT = 0.5
@@ -71,8 +71,11 @@ class Scene(eqx.Module):
 
     free: Bool[Array, "rows columns"]
     eyes: Float[Array, "states 2"]
-    balls: Float[Array, "sites 2"]
-    colours: Float[Array, "sites 3"]
+    balls: Float[Array, "balls 2"]
+    """A ball for each cell of each site."""
+    site_of: Int[Array, " balls"]
+    """The number of the site of each ball."""
+    colours: Float[Array, "balls 3"]
     camera: Camera = eqx.field(static=True)
 
 
@@ -201,19 +204,19 @@ def _haze(depth: Float[Array, "n n"]) -> Float[Array, "n n"]:
     return 0.65 + 0.35 / (1 + (depth / 5) ** 2)
 
 
-def layer(scene: Scene, state: Integer, facing: Integer, site: Integer) -> UInt8[Array, "4 size size"]:
-    """Draws a fresh site in one view: colour times opacity, then opacity."""
-    underfoot = jnp.all(scene.eyes[state] == scene.balls[site])
-    image = jnp.where(underfoot, _glow(scene, site), _ball(scene, state, facing, site))
+def layer(scene: Scene, state: Integer, facing: Integer, ball: Integer) -> UInt8[Array, "4 size size"]:
+    """Draws the ball of a fresh site in one view: colour times opacity, then opacity."""
+    underfoot = jnp.all(scene.eyes[state] == scene.balls[ball])
+    image = jnp.where(underfoot, _glow(scene, ball), _ball(scene, state, facing, ball))
     return _to_planes(image, scene.camera)
 
 
-def _ball(scene: Scene, state: Integer, facing: Integer, site: Integer) -> Float[Array, "n n 4"]:
+def _ball(scene: Scene, state: Integer, facing: Integer, number: Integer) -> Float[Array, "n n 4"]:
     """Draws a ball on the floor and its shadow, where no wall is in front of them."""
     surface, (forward, right) = surfaces(scene, state, facing), _axes(facing)
     x, y = jnp.meshgrid(scene.camera.offsets(), scene.camera.offsets())
     rays = jnp.stack([x, jnp.ones_like(x), -y], -1)
-    away = scene.balls[site] - scene.eyes[state]
+    away = scene.balls[number] - scene.eyes[state]
     centre = jnp.stack([away @ right, away @ forward, jnp.float32(BALL_RADIUS - EYE_HEIGHT)])
     # A ray meets the ball at the nearer root of |depth·ray − centre|² = radius².
     a, b, c = (rays**2).sum(-1), rays @ centre, (centre**2).sum() - BALL_RADIUS**2
@@ -221,23 +224,23 @@ def _ball(scene: Scene, state: Integer, facing: Integer, site: Integer) -> Float
     depth = (b - jnp.sqrt(jnp.maximum(root, 0))) / a
     ball = (root > 0) & (depth > 0) & (depth < surface.wall)
     lit = jnp.maximum((depth[..., None] * rays - centre) @ _LIGHT / BALL_RADIUS, 0)[..., None]
-    colour = scene.colours[site] * (0.5 + 0.5 * lit) * _haze(depth)[..., None] + 150 * lit**24
-    distance = jnp.linalg.norm(surface.point - scene.balls[site], axis=-1)
+    colour = scene.colours[number] * (0.5 + 0.5 * lit) * _haze(depth)[..., None] + 150 * lit**24
+    distance = jnp.linalg.norm(surface.point - scene.balls[number], axis=-1)
     darkness = 0.55 * jnp.clip((SHADOW_RADIUS - distance) / BALL_RADIUS, 0, 1)
     shadow = jnp.where(surface.kind == FLOOR, darkness, 0)[..., None]
     opaque = jnp.concatenate([jnp.clip(colour, 0, 255), jnp.full_like(lit, 255)], -1)
     return jnp.where(ball[..., None], opaque, jnp.concatenate([jnp.zeros_like(colour), 255 * shadow], -1))
 
 
-def _glow(scene: Scene, site: Integer) -> Float[Array, "n n 4"]:
+def _glow(scene: Scene, ball: Integer) -> Float[Array, "n n 4"]:
     """Draws the site that the agent stands on: a dome of its colour that rises from the bottom of the frame."""
     across = jnp.linspace(-1, 1, scene.camera.size * scene.camera.samples, dtype=jnp.float32)
     x, y = jnp.meshgrid(across, across)
     dome = jnp.clip(3 * (1 - jnp.hypot(x / 1.25, (y - 1.35) / 1.05)), 0, 0.9)[..., None]
-    return jnp.concatenate([dome * scene.colours[site], 255 * dome], -1)
+    return jnp.concatenate([dome * scene.colours[ball], 255 * dome], -1)
 
 
-class FirstPerson(eqx.Module):
+class FirstPersonView(eqx.Module):
     """What an agent sees from the centre of its cell, looking the way it last moved.
 
     `frame(state, facing, fraction)` is a pure function, for `jit` and `vmap`. The facing is 0 up, 1 right, 2 down,
@@ -251,7 +254,7 @@ class FirstPerson(eqx.Module):
     def __init__(
         self,
         map: Map,
-        sites: ArrayLike,
+        sites: Any,
         *,
         size: int = 128,
         field_of_view: float | int = 60.0,
@@ -259,14 +262,14 @@ class FirstPerson(eqx.Module):
         cache: bool = True,
         cache_limit: int = 2**30,
     ) -> None:
-        sites = check_sites(sites, map.n_states)
+        states, site_of = places_of(check_patches(sites, map.n_states))
         if size < 1 or samples < 1:
             raise ValueError(f"size and samples count pixels and rays, at least 1 each; got {size} and {samples}")
         if not 0 < field_of_view < 180:
             raise ValueError(f"field_of_view is an angle in degrees, between 0 and 180; got {field_of_view}")
         places = jnp.asarray(map.cells + 0.5, jnp.float32)
         camera = Camera(int(size), float(field_of_view), int(samples))
-        self.scene = Scene(jnp.asarray(map.free), places, places[sites], site_colours(len(sites)), camera)
+        self.scene = Scene(jnp.asarray(map.free), places, places[states], site_of, site_colours(site_of), camera)
         self.cache = _fill(self.scene, cache_limit) if cache else None
 
     def frame(self, state: Integer, facing: Integer, fraction: ArrayLike) -> UInt8[Array, "size size 3"]:
@@ -279,8 +282,9 @@ class FirstPerson(eqx.Module):
     def _cast(self, state: Integer, facing: Integer, fraction: Float[Array, " sites"]) -> Float[Array, "3 size size"]:
         """Draws a view from scratch."""
 
-        def draw(image: Array, site: Array) -> tuple[Array, None]:
-            return _over(layer(self.scene, state, facing, site), fraction[site], image), None
+        def draw(image: Array, ball: Array) -> tuple[Array, None]:
+            fresh = layer(self.scene, state, facing, ball)
+            return _over(fresh, fraction[self.scene.site_of[ball]], image), None
 
         image = background(self.scene, state, facing).astype(jnp.float32)
         if not len(self.scene.balls):
@@ -290,7 +294,7 @@ class FirstPerson(eqx.Module):
 
 
 class Cache(eqx.Module):
-    """All views of a scene. The sites in a view fill its slots from far to near; layer 0 is empty."""
+    """All views of a scene. The balls in a view fill its slots from far to near; layer 0 is empty."""
 
     backgrounds: UInt8[Array, "views 3 size size"]
     layers: UInt8[Array, "layers 4 size size"]
@@ -318,7 +322,7 @@ def _over(
 def _fill(scene: Scene, limit: int) -> Cache:
     """Draws all views of a scene. Raises ValueError if they need more than `limit` bytes."""
     n_views, size = 4 * len(scene.eyes), scene.camera.size
-    view, site = _in_sight(scene)
+    view, ball = _in_sight(scene)
     needed = (3 * n_views + 4 * (len(view) + 1)) * size**2
     if needed > limit:
         raise ValueError(
@@ -328,29 +332,29 @@ def _fill(scene: Scene, limit: int) -> Cache:
     views = np.arange(n_views)
     backgrounds = _in_chunks(_backgrounds, scene, views // 4, views % 4)
     layers = (
-        _in_chunks(_layers, scene, view // 4, view % 4, site) if len(view) else np.zeros((0, 4, size, size), np.uint8)
+        _in_chunks(_layers, scene, view // 4, view % 4, ball) if len(view) else np.zeros((0, 4, size, size), np.uint8)
     )
     shown = layers[:, 3].any((1, 2))
-    view, site = view[shown], site[shown]
-    distance = np.linalg.norm(np.asarray(scene.eyes)[view // 4] - np.asarray(scene.balls)[site], axis=1)
-    # Within a view the farthest site comes first, so that nearer ones are drawn over it.
+    view, ball = view[shown], ball[shown]
+    distance = np.linalg.norm(np.asarray(scene.eyes)[view // 4] - np.asarray(scene.balls)[ball], axis=1)
+    # Within a view the farthest ball comes first, so that nearer ones are drawn over it.
     order = np.lexsort((-distance, view))
     rank = np.arange(len(order)) - np.searchsorted(view[order], view[order])
     slots = np.zeros((2, n_views, rank.max(initial=-1) + 1), np.int32)
-    slots[:, view[order], rank] = order + 1, site[order]
+    slots[:, view[order], rank] = order + 1, np.asarray(scene.site_of)[ball[order]]
     layers = np.concatenate([np.zeros((1, 4, size, size), np.uint8), layers[shown]])
     return Cache(*(jnp.asarray(part) for part in (backgrounds, layers, *slots)))
 
 
 def _in_sight(scene: Scene) -> tuple[Int[np.ndarray, " pairs"], Int[np.ndarray, " pairs"]]:
-    """Returns pairs (view, site) that may show something: the site's own cell, or a ball that reaches into the view."""
+    """Returns pairs (view, ball) that may show something: the ball's own cell, or a ball that reaches into the view."""
     away = np.asarray(scene.balls) - np.asarray(scene.eyes)[:, None]
     depth, side = (np.einsum("nkc,fc->nfk", away, MOVES[turned]) for turned in ([0, 1, 2, 3], [1, 2, 3, 0]))
     angle = np.radians(scene.camera.field_of_view) / 2
     outside = np.maximum(np.abs(side) * np.cos(angle) - depth * np.sin(angle), -depth)
     visible = (outside < SHADOW_RADIUS) | ((depth == 0) & (side == 0))
-    view, site = np.nonzero(visible.reshape(4 * len(scene.eyes), len(scene.balls)))
-    return view, site
+    view, ball = np.nonzero(visible.reshape(4 * len(scene.eyes), len(scene.balls)))
+    return view, ball
 
 
 def _in_chunks(draw: Callable[..., Array], scene: Scene, *indices: Int[np.ndarray, " n"]) -> UInt8[np.ndarray, "n ..."]:

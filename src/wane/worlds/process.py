@@ -16,7 +16,7 @@ nothing. `wane.testing.check_world(world)` checks what the types cannot say. Thr
   changes the memory of the site that is paid by `depletion.visit`, and the memory of all others by `depletion.wait`.
 
 Three attributes are optional. Two make a roll-out faster: `ends_early` is False if no episode terminates, and
-`is_certain` is True if a step draws nothing at random, so that it needs no key. A table `ends` (states, actions) says
+`is_certain` is True if nothing in a step is random, so that it needs no key. A table `ends` (states, actions) says
 after which actions nothing can follow, so that learners of Φ do not look beyond; an episode that ends because little
 remains is not such an end.
 """
@@ -54,14 +54,14 @@ class Environment(Protocol):
 
 
 @runtime_checkable
-class DrawsAhead(Environment, Protocol):
-    """An environment that takes random numbers in the place of keys. Those of many steps are drawn at once."""
+class SamplesAhead(Environment, Protocol):
+    """An environment that takes random numbers in the place of keys. Those of many steps are sampled at once."""
 
-    def draw_numbers(self, key: Any, /) -> Any:
-        """Draws the random numbers of one step and of the reset that may follow it."""
+    def sample_numbers(self, key: Any, /) -> Any:
+        """Samples the random numbers of one step and of the reset that may follow it."""
         ...
 
-    def auto_step_drawn(self, draws: Any, state: Any, action: Any, /) -> Step:
+    def auto_step_from(self, numbers: Any, state: Any, action: Any, /) -> Step:
         """Takes one step, and begins a new episode if that step ended this one.
 
         `info["final_observation"]` is what was seen before the new episode began.

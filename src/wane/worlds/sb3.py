@@ -22,8 +22,8 @@ from gymnasium import spaces
 from jaxtyping import Bool, Float
 
 from wane.worlds.catalog import world_of
-from wane.worlds.checks import check_actions
-from wane.worlds.simulate import Batch
+from wane.worlds.rules import check_actions
+from wane.worlds.simulate import Copies
 from wane.worlds.spaces import observation_space
 from wane.worlds.world import World
 
@@ -48,7 +48,7 @@ class VecWorld(VecEnv):
     def __init__(self, world: World | str, num_envs: int = 1, **settings: Any) -> None:
         require("sb3", "VecWorld")
         self.world = world_of(world, settings)
-        self._simulation, self._rng = Batch(self.world, num_envs), np.random.default_rng()
+        self._simulation, self._rng = Copies(self.world, num_envs), np.random.default_rng()
         self._actions = np.zeros(num_envs, int)
         super().__init__(num_envs, observation_space(self.world), spaces.Discrete(self.world.n_actions))
 

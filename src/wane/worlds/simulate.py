@@ -2,11 +2,11 @@
 
 A `World` steps inside of programs that JAX compiles. Calling such a step from Python costs several hundred times as
 much as the step itself, so this module takes the same step on the same tables without JAX: `Single` in Python numbers,
-for one world, and `Batch` in NumPy arrays, for many copies. Tests compare both with the compiled step for every world,
-depletion, slip and observation. Only pictures and the user's own observation functions run as compiled programs.
+for one world, and `Copies` in NumPy arrays, for many copies. Tests compare both with the compiled step for every world,
+depletion, slip and observation. An observation without a twin in NumPy, such as a picture, is a compiled program.
 
-Random numbers are given as uniform draws, which mean the same as in `World`: the first decides whether the action
-slips, the second where to.
+Random numbers are uniform and mean the same as in `World`: the first decides whether the action slips, the second
+where to.
 """
 
 from typing import Any
@@ -16,8 +16,8 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from wane.types import Integer
-from wane.worlds.dynamics import State
-from wane.worlds.observe import Cell, Index, OneHot, Symbolic, form_of, largest_reward
+from wane.worlds.base import State
+from wane.worlds.observe import largest_reward
 from wane.worlds.payments import Jitted, Rows, payments
 from wane.worlds.world import World
 
@@ -31,15 +31,13 @@ class _Simulation:
     def __init__(self, world: World, copies: tuple[int, ...]) -> None:
         self.world, self._copies = world, copies
         self.sites = payments(world.depletion, np.asarray(world.rewards, float), copies)
-        self._form, self._tables = form_of(world.observation), world.tables
+        self._remains, self._flat, self._tables = world.observation.remaining, world.observation.flat, world.tables
         self._penalty, self._arrives = float(world.wall_penalty), world.timing == "arrival"
         self._threshold = float(world.threshold) if world.threshold is not None and world.n_sites else None
         self._unit = float(largest_reward(np.asarray(world.rewards, float)))
-        self._rows = tuple(np.arange(n) for n in copies)
-        self._view = Jitted(world.view, batched=bool(copies))
-        self._kind = OneHot if self._form.flat and isinstance(world.view, Index) else type(world.view)
-        # The map without the agent, for symbolic observations.
-        self._background = np.asarray(world.view.background if isinstance(world.view, Symbolic) else 0)
+        self._see: Any = getattr(world.observation, "see_numpy", None)
+        self._compiled = Jitted(world.view, batched=bool(copies))
+        self._fades = self._see is None or getattr(world.observation, "fades", True)
 
     cell: Any
     """The state number of the agent's cell."""
@@ -62,32 +60,16 @@ class _Simulation:
 
     def observe(self) -> Any:
         """Returns what is seen: a number, an array, or a dictionary in place of a `Seen`. Arrays are copies."""
-        seen = self._see()
-        if self._form.flat:
+        worth = self.sites.worth() if self._fades else None
+        if self._see is None:
+            seen = self._compiled(np.asarray(self.cell, np.int32), np.asarray(self.facing, np.int32), worth)
+        else:
+            seen = self._see(self.world, self.cell, self.facing, worth)
+        if self._flat:
             seen = np.asarray(seen).reshape(*self._copies, -1)
-            parts = [seen, self.sites.remaining / self._unit] if self._form.remaining else [seen]
+            parts = [seen, self.sites.remaining / self._unit] if self._remains else [seen]
             return np.concatenate(parts, axis=-1, dtype=np.float32, casting="unsafe")
-        return {"view": seen, "remaining": self.sites.remaining.astype(np.float32)} if self._form.remaining else seen
-
-    def _see(self) -> Any:
-        """Returns the view, without what remains of the rewards."""
-        kind, cell = self._kind, self.cell
-        if kind is Index:
-            return cell.copy() if self._copies else cell
-        if kind is OneHot:
-            seen = np.zeros((*self._copies, self.world.n_states), np.float32)
-            seen[(*self._rows, cell)] = 1
-            return seen
-        if kind is Cell:
-            return self._tables.cells[cell].copy()
-        if kind is Symbolic:
-            seen = np.empty((*self._copies, *self.world.map.shape), np.int32)
-            seen[...] = self._background
-            row, column = self._tables.cells[cell].T
-            seen[(*self._rows, row, column)] = 2
-            return seen
-        worth = self.sites.worth()
-        return self._view(np.asarray(cell, np.int32), np.asarray(self.facing, np.int32), worth)
+        return {"view": seen, "remaining": self.sites.remaining.astype(np.float32)} if self._remains else seen
 
 
 class Single(_Simulation):
@@ -97,9 +79,9 @@ class Single(_Simulation):
         super().__init__(world, ())
         self._slip, self._horizon = world.slip, world.horizon or np.inf
 
-    def reset(self, draw: float) -> None:
+    def reset(self, number: float) -> None:
         """Begins an episode in a random place, given a uniform number."""
-        cell = int(np.searchsorted(self.world.start_cumulated, draw, side="right"))
+        cell = int(np.searchsorted(self.world.start_cumulated, number, side="right"))
         self.begin(min(cell, self.world.n_states - 1))
 
     def begin(self, cell: int, facing: int = 0) -> None:
@@ -112,15 +94,15 @@ class Single(_Simulation):
         """Returns whether less than the threshold remains of every reward."""
         return self._threshold is not None and max(self.sites.remaining.tolist()) < self._threshold
 
-    def step(self, action: int, draws: Any = None) -> tuple[float, bool, bool, int]:
+    def step(self, action: int, numbers: Any = None) -> tuple[float, bool, bool, int]:
         """Takes one step. Returns the reward, terminated, truncated, and the site that was visited or −1.
 
-        `draws` are two uniform numbers, which are needed only if the world slips.
+        `numbers` are two uniform ones, which are needed only if the world slips.
         """
         tables, cell = self._tables, self.cell
-        if self._slip and draws[0] < self._slip:
+        if self._slip and numbers[0] < self._slip:
             bumped = False
-            aim = tables.neighbours.item(cell, int(draws[1] * tables.n_neighbours.item(cell)))
+            aim = tables.neighbours.item(cell, int(numbers[1] * tables.n_neighbours.item(cell)))
         else:
             bumped = tables.bumps.item(cell, action)
             aim = tables.next_states.item(cell, action)
@@ -138,7 +120,7 @@ class Single(_Simulation):
         return reward, self._spent, self.time >= self._horizon and not self._spent, site
 
 
-class Batch(_Simulation):
+class Copies(_Simulation):
     """Many copies of a world in play."""
 
     cell: Int[np.ndarray, " copies"]
@@ -149,15 +131,15 @@ class Batch(_Simulation):
         super().__init__(world, (int(copies),))
         self.cell, self.facing, self.time = (np.zeros(int(copies), np.int64) for _ in range(3))
 
-    def reset(self, draws: Float[np.ndarray, " some"], rows: Rows = ...) -> None:
+    def reset(self, numbers: Float[np.ndarray, " some"], rows: Rows = ...) -> None:
         """Begins an episode in all copies or in some, given a uniform number for each of them."""
-        cell = np.searchsorted(self.world.start_cumulated, draws, side="right")
+        cell = np.searchsorted(self.world.start_cumulated, numbers, side="right")
         self.cell[rows] = np.minimum(cell, self.world.n_states - 1)
         self.facing[rows] = self.time[rows] = 0
         self.sites.begin(rows)
 
     def step(
-        self, actions: Int[np.ndarray, " copies"], draws: Float[np.ndarray, "copies 2"] | None = None
+        self, actions: Int[np.ndarray, " copies"], numbers: Float[np.ndarray, "copies 2"] | None = None
     ) -> tuple[
         Float[np.ndarray, " copies"],
         Bool[np.ndarray, " copies"],
@@ -165,7 +147,7 @@ class Batch(_Simulation):
         Int[np.ndarray, " copies"],
     ]:
         """Takes one step in every copy. Returns what `Single.step` does, as arrays."""
-        aim, bumped = self._move(actions, draws)
+        aim, bumped = self._move(actions, numbers)
         site = self._tables.site_of[aim if self._arrives else self.cell]
         visited = np.flatnonzero(site >= 0)
         reward = -self._penalty * bumped if self._penalty else np.zeros(len(aim))
@@ -186,19 +168,19 @@ class Batch(_Simulation):
         return reward, terminated, truncated, site
 
     def _move(
-        self, actions: Int[np.ndarray, " copies"], draws: Float[np.ndarray, "copies 2"] | None
+        self, actions: Int[np.ndarray, " copies"], numbers: Float[np.ndarray, "copies 2"] | None
     ) -> tuple[Int[np.ndarray, " copies"], Bool[np.ndarray, " copies"]]:
         """Returns the next cells, and which copies bumped into a wall."""
         tables, slip = self._tables, self.world.slip
         aim, bumped = tables.next_states[self.cell, actions], tables.bumps[self.cell, actions]
-        if slip and draws is not None:
-            slipped = draws[:, 0] < slip
-            which = (draws[:, 1] * tables.n_neighbours[self.cell]).astype(int)
+        if slip and numbers is not None:
+            slipped = numbers[:, 0] < slip
+            which = (numbers[:, 1] * tables.n_neighbours[self.cell]).astype(int)
             aim = np.where(slipped, tables.neighbours[self.cell, which], aim)
             bumped = bumped & ~slipped
         return aim.astype(np.int64), bumped
 
-    def draw(self, rng: np.random.Generator) -> Float[np.ndarray, "copies 2"] | None:
+    def sample_numbers(self, rng: np.random.Generator) -> Float[np.ndarray, "copies 2"] | None:
         """Returns the uniform numbers of a step, or None if the world does not slip."""
         return rng.random((len(self.cell), 2)) if self.world.slip else None
 
@@ -210,7 +192,7 @@ class Batch(_Simulation):
         Returns the observation, the reward, terminated, truncated and the last observation of the old episodes. The
         last observation has a row for every copy, but only rows of episodes that ended count; it is None if none ended.
         """
-        reward, terminated, truncated, _ = self.step(actions, self.draw(rng))
+        reward, terminated, truncated, _ = self.step(actions, self.sample_numbers(rng))
         done = terminated | truncated
         if not done.any():
             return self.observe(), reward, terminated, truncated, None

@@ -1,5 +1,7 @@
 """The Gymnasium spaces of what a world shows, and of what remains of rewards."""
 
+from typing import Any
+
 from wane.extras import require
 
 require("gym", "wane.worlds.spaces")
@@ -11,19 +13,19 @@ import numpy as np
 from gymnasium import spaces
 from jaxtyping import Float
 
-from wane.worlds.observe import Cell, Index, OneHot, Symbolic, form_of, largest_reward
+from wane.worlds.observe import largest_reward
 from wane.worlds.world import World
 
 
 def observation_space(world: World) -> spaces.Space:
     """Returns the space of a world's observations in Gymnasium."""
-    form, view = form_of(world.observation), _view_space(world)
-    if not form.remaining:
-        return flat_space(view) if form.flat else view
+    shown, view = world.observation, _view_space(world)
+    if not shown.remaining:
+        return flat_space(view) if shown.flat else view
     rewards = np.abs(np.asarray(world.rewards, float))
     # A reward of 0 stays 0, however much the worth of a site can grow.
     most = np.multiply(rewards, world.depletion.bound, out=np.zeros_like(rewards), where=rewards > 0)
-    if form.flat:
+    if shown.flat:
         return flat_space(view, remaining_space(most / largest_reward(rewards)))
     return spaces.Dict({"view": view, "remaining": remaining_space(most)})
 
@@ -50,21 +52,15 @@ def batch_space(space: spaces.Space, copies: int) -> spaces.Space:
 
 
 def _view_space(world: World) -> spaces.Space:
-    """Returns the space of the view, without what remains of the rewards."""
+    """Returns the space of the view, without what remains of the rewards: its bounds are those of the observation."""
     place = jax.ShapeDtypeStruct((), jnp.int32)
     worth = jax.ShapeDtypeStruct((world.n_sites,), jnp.zeros(0).dtype)
-    shape = jax.eval_shape(lambda *given: world.view(*given), place, place, worth)
-    if isinstance(world.view, Index):
-        return spaces.Discrete(world.n_states)
-    if isinstance(world.view, Cell):
-        rows, columns = world.map.shape
-        return spaces.Box(0, np.array([rows - 1, columns - 1]), (2,), np.int32)
-    if isinstance(world.view, Symbolic):
-        return spaces.Box(0, 2 + world.n_sites, shape.shape, np.int32)
-    if shape.dtype == jnp.bool_:
-        return spaces.MultiBinary(shape.shape)
-    if jnp.issubdtype(shape.dtype, jnp.integer):
-        most = jnp.iinfo(shape.dtype)
-        return spaces.Box(most.min, most.max, shape.shape, shape.dtype)
-    low, high = (0.0, 1.0) if isinstance(world.view, OneHot) else (-np.inf, np.inf)
-    return spaces.Box(low, high, shape.shape, shape.dtype)
+    seen = jax.eval_shape(lambda *given: world.view(*given), place, place, worth)
+    whole, has_bounds = jnp.issubdtype(seen.dtype, jnp.integer), hasattr(world.observation, "bounds")
+    if seen.dtype == jnp.bool_:
+        return spaces.MultiBinary(seen.shape)
+    most: Any = jnp.iinfo(seen.dtype) if whole else None
+    low, high = world.observation.bounds(world) if has_bounds else (most.min, most.max) if whole else (-np.inf, np.inf)
+    if has_bounds and whole and seen.shape == ():
+        return spaces.Discrete(int(high - low) + 1, start=int(low))
+    return spaces.Box(low, high, seen.shape, seen.dtype)

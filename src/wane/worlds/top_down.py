@@ -1,31 +1,36 @@
 """The map from above, as pixels for an agent. Pictures for people are made by `wane.worlds.draw`."""
 
+from typing import Any
+
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, UInt8
 
-from wane.mdp import check_sites
+from wane.mdp import check_patches
 from wane.types import ArrayLike, Integer
-from wane.worlds.colours import place_colour, site_colours, to_bytes
+from wane.worlds.colours import place_colour, places_of, site_colours, to_bytes
 from wane.worlds.grid import Map
 
 
-class TopDown(eqx.Module):
+class TopDownView(eqx.Module):
     """The map from above: walls dark, floor in the hue of its place, sites as discs, the agent as an arrowhead.
 
-    `frame(state, facing, fraction)` is as in `FirstPerson`, with cell_pixels × cell_pixels pixels for each cell.
+    `frame(state, facing, fraction)` is as in `FirstPersonView`, with cell_pixels × cell_pixels pixels for each cell.
     """
 
     tiles: Float[Array, "rows columns pixels pixels 3"]
     cells: Int[Array, "states 2"]
-    sites: Int[Array, "sites 2"]
-    colours: Float[Array, "sites 3"]
+    places: Int[Array, "places 2"]
+    """The cells of all sites, one site after the other."""
+    site_of: Int[Array, " places"]
+    """The number of the site of each place."""
+    colours: Float[Array, "places 3"]
     disc: Float[Array, "pixels pixels 1"]
     arrows: Float[Array, "4 pixels pixels 4"]
 
-    def __init__(self, map: Map, sites: ArrayLike, *, cell_pixels: int = 8) -> None:
-        sites = check_sites(sites, map.n_states)
+    def __init__(self, map: Map, sites: Any, *, cell_pixels: int = 8) -> None:
+        states, self.site_of = places_of(check_patches(sites, map.n_states))
         if cell_pixels < 4:
             raise ValueError(f"cell_pixels = {cell_pixels} is too small to draw an arrowhead in; take at least 4")
         cell = np.indices(map.shape).transpose(1, 2, 0)
@@ -34,14 +39,14 @@ class TopDown(eqx.Module):
         colour = jnp.where(map.free[..., None], floor, jnp.float32(58))
         self.tiles = jnp.broadcast_to(colour[:, :, None, None], (*map.shape, cell_pixels, cell_pixels, 3))
         self.cells = jnp.asarray(map.cells, jnp.int32)
-        self.sites, self.colours = self.cells[sites], site_colours(len(sites))
+        self.places, self.colours = self.cells[states], site_colours(self.site_of)
         self.disc, self.arrows = _markers(cell_pixels)
 
     def frame(self, state: Integer, facing: Integer, fraction: ArrayLike) -> UInt8[Array, "height width 3"]:
         """Returns the picture, RGB, with the agent in `state` and a fraction from 0 to 1 of each site."""
         fraction = jnp.clip(jnp.asarray(fraction, jnp.float32), 0, 1)
-        tiles, (rows, columns) = self.tiles, self.sites.T
-        opacity = fraction[:, None, None, None] * self.disc
+        tiles, (rows, columns) = self.tiles, self.places.T
+        opacity = fraction[self.site_of, None, None, None] * self.disc
         discs = self.colours[:, None, None] * opacity + tiles[rows, columns] * (1 - opacity)
         tiles = tiles.at[rows, columns].set(discs)
         arrow, (row, column) = self.arrows[facing], self.cells[state]

@@ -22,40 +22,25 @@ In both cases each step changes the memory of the visited site by `visit`, and t
     (0.0, False, False, [10.0, 5.0, 5.0])
 """
 
-import dataclasses
 import json
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
 from wane.depletion import Depletion
-from wane.exact.planning import Optimum
 from wane.extras import MissingExtra
-from wane.mdp import MDP, check_discount, check_policy
+from wane.mdp import MDP
 from wane.types import AnyArray, Integer, Tree
-from wane.worlds import checks, value
-from wane.worlds.dynamics import (
-    HALVING,
-    State,
-    StepResult,
-    Tables,
-    ending,
-    fresh_state,
-    make_tables,
-    move,
-    pay,
-    select,
-    turn,
-)
+from wane.worlds import rules
+from wane.worlds.base import HALVING, STATE_NUMBER, BaseWorld, State, StepResult
 from wane.worlds.grid import Map
-from wane.worlds.observe import Observation, make_observation, show
 
 if TYPE_CHECKING:
     # The pictures need matplotlib and Pillow, which a simulation does not load.
@@ -68,8 +53,63 @@ else:
     MapLike = Map | str
 
 
+class Tables(NamedTuple):
+    """The tables that a step looks up. They are NumPy arrays, so that they can be cached while JAX traces."""
+
+    next_states: Int[np.ndarray, "states actions"]
+    """The state that each action leads to when it does not slip."""
+    bumps: Bool[np.ndarray, "states actions"]
+    """Whether each action runs into a wall."""
+    neighbours: Int[np.ndarray, "states 4"]
+    """The free neighbours of each state, in the first places of its row."""
+    n_neighbours: Int[np.ndarray, " states"]
+    """The number of free neighbours."""
+    site_of: Int[np.ndarray, " states"]
+    """The number of the site in each state, −1 where there is none."""
+    cells: Int[np.ndarray, "states 2"]
+    """The (row, column) of each state."""
+    symbols: Int[np.ndarray, "rows columns"]
+    """The map as numbers: 0 for a free cell, 1 for a wall, 3 + i for the i-th site."""
+
+
+def make_tables(map: Map, site_of: Int[np.ndarray, " states"], n_actions: int) -> Tables:
+    """Returns the tables of a map with the site of each state."""
+    symbols = np.where(map.free, 0, 1)
+    symbols[map.free] = np.where(site_of < 0, 0, 3 + site_of)
+    tables = map.next_states(n_actions), map.bumps(n_actions), *map.neighbour_table(), site_of, map.cells, symbols
+    return Tables(*(table.astype(np.int32) if table.dtype.kind == "i" else table for table in tables))
+
+
+def move(
+    tables: Tables,
+    cell: Int[Array, ""],
+    action: Int[Array, ""],
+    slip: float,
+    numbers: Float[Array, "2"] | None,
+) -> tuple[Int[Array, ""], Bool[Array, ""]]:
+    """Returns the next cell, and whether the agent bumped into a wall. `numbers` are two uniform ones."""
+    aim = jnp.asarray(tables.next_states)[cell, action]
+    bumped = jnp.asarray(tables.bumps)[cell, action]
+    if slip == 0 or numbers is None:
+        return aim.astype(jnp.int32), bumped
+    slipped = numbers[0] < slip
+    which = jnp.floor(numbers[1] * jnp.asarray(tables.n_neighbours)[cell]).astype(jnp.int32)
+    stray = jnp.asarray(tables.neighbours)[cell, which]
+    return jnp.where(slipped, stray, aim).astype(jnp.int32), bumped & ~slipped
+
+
+def turn(
+    cells: Int[np.ndarray, "states 2"], cell: Int[Array, ""], next_cell: Int[Array, ""], facing: Int[Array, ""]
+) -> Int[Array, ""]:
+    """Returns the direction from the old cell to the new one; an agent that did not move keeps its direction."""
+    places = jnp.asarray(cells)
+    down, right = places[next_cell] - places[cell]
+    ways = jnp.array([down < 0, right > 0, down > 0, right < 0])
+    return jnp.where(ways.any(), ways.argmax(), facing).astype(jnp.int32)
+
+
 @dataclass(frozen=True, eq=False, repr=False)
-class World:
+class World(BaseWorld):
     """A world on a grid.
 
     A world is a plain object that never changes; close over it in what you `jit`. `dataclasses.replace(world,
@@ -88,33 +128,35 @@ class World:
     # The task.
     _: KW_ONLY
     sites: Any
-    """The places that pay: letters on the map, (row, column) pairs or state numbers. Kept as state numbers."""
+    """The places that pay: letters on the map, (row, column) pairs or state numbers. A site may be a set of places, or
+    a letter that stands on several cells: one reward, which a visit to any of them pays and wears off. Kept as state
+    numbers, or as sets of them if any site has several."""
     rewards: Any
     """The reward r̄ of every site before its first visit. Kept as an array."""
     depletion: Depletion = HALVING
     """How the reward of a site wears off, and how it grows back."""
-    discount: checks.Number = 0.99
+    discount: rules.Number = 0.99
     """The discount γ of the return."""
     timing: Literal["arrival", "departure"] = "arrival"
     """Whether a site pays when the agent arrives, or when it departs."""
-    wall_penalty: checks.Number = 0.0
+    wall_penalty: rules.Number = 0.0
     """What it costs to bump into a wall."""
 
     # The rules of an episode.
     start: Any = "uniform"
     """Where an episode begins: a place like a site, "uniform", or a probability for each state. Kept as
     probabilities."""
-    n_actions: checks.Count = 5
+    n_actions: rules.Count = 5
     """5 actions, or 4 without staying."""
-    slip: checks.Number = 0.0
+    slip: rules.Number = 0.0
     """The probability of moving to a random free neighbour instead."""
-    observation: str | Observation = "index"
-    """What the agent sees: a name in `wane.worlds.OBSERVATIONS`, or a function of the cell, the facing and the worth of
-    each site. The default, the state number, hides what remains of the rewards, so that the agent faces a partially
-    observed world. "index+remaining" shows it too, and "index+remaining+flat" shows both as one vector."""
-    horizon: checks.Count | None = None
+    observation: Any = STATE_NUMBER
+    """What the agent sees: an observation, its name, or a function of the cell, the facing and the worth of each site.
+    The default, the state number, hides what remains of the rewards, so that the agent faces a partially observed
+    world. `Index(remaining=True)`, "index+remaining", shows it too. Kept as an observation (`wane.worlds.observe`)."""
+    horizon: rules.Count | None = None
     """The number of steps after which an episode is cut off (truncated). None: it never is."""
-    threshold: checks.Number | None = None
+    threshold: rules.Number | None = None
     """An episode is over (terminated) once less than this remains of the reward of every site. None: it never is."""
 
     # The policies.
@@ -122,40 +164,29 @@ class World:
     """Policies that come with the world. Kept as a tuple of arrays: actions (states,) or probabilities (states,
     actions)."""
 
-    def __new__(cls, *map: Any, **settings: Any) -> "World":
-        """Makes a world. Raises TypeError for a setting that worlds do not have."""
-        for name in settings:
-            if name not in cls.__dataclass_fields__:
-                raise checks.no_setting(name, [*cls.__dataclass_fields__])
-        return super().__new__(cls)
+    _numbers_a_step = 2
 
     def __post_init__(self) -> None:
         map = self.map if isinstance(self.map, Map) else Map(self.map)
-        sites = checks.find_sites(map, self.sites)
-        n_actions = checks.check_n_actions(self.n_actions)
-        checked = {
-            "map": map,
-            "sites": sites,
-            "rewards": checks.check_rewards(self.rewards, len(sites)),
-            "depletion": checks.check_depletion(self.depletion, len(sites)),
-            "discount": check_discount(self.discount),
-            "timing": checks.check_timing(self.timing),
-            "wall_penalty": checks.check_finite("wall_penalty", self.wall_penalty),
-            "start": checks.start_probabilities(map, self.start, sites),
-            "n_actions": n_actions,
-            "slip": checks.check_slip(self.slip),
-            "horizon": checks.check_horizon(self.horizon),
-            "threshold": None if self.threshold is None else checks.check_finite("threshold", self.threshold),
-            "policies": tuple(check_policy(policy, map.n_states, n_actions) for policy in self.policies),
-        }
-        for name, setting in checked.items():
-            object.__setattr__(self, name, setting)
-        _ = self.view  # An unknown observation is refused now, and pixels are drawn now, not while JAX traces.
+        patches, n_actions = rules.find_sites(map, self.sites), rules.check_n_actions(self.n_actions)
+        self._keep(
+            map.n_states,
+            n_actions,
+            patches,
+            map=map,
+            wall_penalty=rules.check_finite("wall_penalty", self.wall_penalty),
+            start=rules.start_probabilities(map, self.start, patches),
+            n_actions=n_actions,
+            slip=rules.check_slip(self.slip),
+        )
 
-    def __repr__(self) -> str:
-        from wane.worlds.describe import summary
+    def _size(self) -> str:
+        rows, columns = self.map.shape
+        return f"{rows} × {columns} cells, {self.n_states} of them free"
 
-        return summary(self)
+    def _place(self, state: Integer) -> str:
+        row, column = self.map.cells[state]
+        return f"({row}, {column})"
 
     def _repr_png_(self) -> bytes | None:
         """Shows the world as a picture in Jupyter, which shows it as text if Matplotlib is not installed."""
@@ -192,34 +223,9 @@ class World:
         return self.map.n_states
 
     @property
-    def n_sites(self) -> int:
-        """The number of sites."""
-        return len(self.sites)
-
-    @property
-    def ends_early(self) -> bool:
-        """Whether an episode can terminate before its horizon: there are a threshold and a site."""
-        return self.threshold is not None and self.n_sites > 0
-
-    @property
     def is_certain(self) -> bool:
-        """Whether a step draws nothing at random, so that it needs no key."""
+        """Whether nothing in a step is random, so that it needs no key."""
         return self.slip == 0
-
-    @property
-    def patches(self) -> tuple[Int[np.ndarray, " _states"], ...]:
-        """The states of each site."""
-        return tuple(self.sites[:, None])
-
-    @property
-    def site_of(self) -> Int[np.ndarray, " states"]:
-        """The number of the site in each state, −1 where there is none."""
-        return self.tables.site_of
-
-    @cached_property
-    def view(self) -> Observation:
-        """The function that makes observations."""
-        return make_observation(self.observation, self.map, self.sites)
 
     @property
     def mdp(self) -> MDP:
@@ -235,40 +241,17 @@ class World:
     @cached_property
     def tables(self) -> Tables:
         """The tables that a step looks up."""
-        return make_tables(self.map, self.sites, self.n_actions)
-
-    @cached_property
-    def start_cumulated(self) -> Float[np.ndarray, " states"]:
-        """The probability of starting in each state or in one before it."""
-        cumulated = np.cumsum(self.start)
-        return cumulated / cumulated[-1]
+        return make_tables(self.map, self.site_of, self.n_actions)
 
     @property
     def action_costs(self) -> Float[AnyArray, "states actions"]:
         """The expected cost of each action because of the walls. An action that slips does not bump."""
         return self.wall_penalty * (1 - self.slip) * self.tables.bumps
 
-    def remaining(self, state: State) -> Float[Array, " sites"]:
-        """Returns what a visit to each site would pay now."""
-        return jnp.asarray(self.rewards) * self.depletion.worth(state.memory)
-
-    def observe(self, state: State) -> Tree:
-        """Returns what the agent sees: a `Seen` if the observation's name ends with "+remaining"."""
-        return show(self, state)
-
-    def reset(self, key: Array) -> tuple[Tree, State]:
-        """Begins an episode. Returns the observation and the state."""
-        return self._reset(jax.random.uniform(key))
-
-    def _reset(self, draw: Float[Array, ""]) -> tuple[Tree, State]:
-        cell = jnp.searchsorted(jnp.asarray(self.start_cumulated), draw, side="right")
-        return self.begin(jnp.minimum(cell, self.n_states - 1))
-
     def begin(self, cell: Any, facing: Integer = 0) -> tuple[Tree, State]:
         """Begins an episode in a given place: a letter, a (row, column) or a state number, which may be traced."""
-        cell = cell if isinstance(cell, jax.Array) else checks.find_state(self.map, cell, "start")
-        state = fresh_state(self, cell, facing)
-        return self.observe(state), state
+        place = cell if isinstance(cell, jax.Array) else rules.find_state(self.map, cell, "start")
+        return self._begin(place, facing)
 
     def step(self, key: Array | None, state: State, action: Integer) -> StepResult:
         """Takes one step. Returns observation, state, reward, terminated, truncated and info.
@@ -278,72 +261,21 @@ class World:
         """
         return self._step(jax.random.uniform(cast(Array, key), (2,)) if self.slip else None, state, action)
 
-    def _step(self, draws: Float[Array, "2"] | None, state: State, action: Integer) -> StepResult:
+    def _step(self, numbers: Float[Array, "2"] | None, state: State, action: Integer) -> StepResult:
         action = jnp.asarray(action, jnp.int32)
-        cell, bumped = move(self.tables, state.cell, action, self.slip, draws)
+        cell, bumped = move(self.tables, state.cell, action, self.slip, numbers)
         site = jnp.asarray(self.tables.site_of)[cell if self.timing == "arrival" else state.cell]
-        reward, memory = pay(self, state, site)
-        reward = reward - self.wall_penalty * bumped
-        reward = jnp.where((action >= 0) & (action < self.n_actions), reward, jnp.nan)
         facing = turn(self.tables.cells, state.cell, cell, state.facing)
-        state = State(cell, facing, memory, state.time + 1)
-        remaining, terminated, truncated = ending(self, state)
-        return self.observe(state), state, reward, terminated, truncated, {"remaining": remaining, "site": site}
-
-    def auto_step(self, key: Array, state: State, action: Integer) -> StepResult:
-        """Takes one step, and begins a new episode if that step ended this one.
-
-        The observation and the rewards that remained at the end of the old episode are in `info`, as
-        "final_observation" and "final_remaining".
-        """
-        return self.auto_step_drawn(self.draw_numbers(key), state, action)
-
-    def draw_numbers(self, key: Array) -> Float[Array, "3"]:
-        """Draws the random numbers of one `auto_step`. Drawing the numbers of many steps at once is faster."""
-        return jax.random.uniform(key, (3,))
-
-    def auto_step_drawn(self, draws: Float[Array, "3"], state: State, action: Integer) -> StepResult:
-        """Does what `auto_step` does, with given random numbers."""
-        final, state, reward, terminated, truncated, info = self._step(draws[1:], state, action)
-        observation, state = select(terminated | truncated, self._reset(draws[0]), (final, state))
-        info = info | {"final_observation": final, "final_remaining": info["remaining"]}
-        return observation, state, reward, terminated, truncated, info | {"remaining": self.remaining(state)}
-
-    def values(self, policy: Any, **changes: Any) -> Float[np.ndarray, " states"]:
-        """Returns the exact expected return of a policy from every state.
-
-        It is the mean return of the episodes that are played: with the world's horizon, or endless ones if it has none,
-        its discount and its timing. `changes` are other settings of the world, for instance `horizon=None`. Only the
-        threshold is ignored, which ends episodes when little is left.
-        """
-        return value.values(dataclasses.replace(self, **changes) if changes else self, policy)
-
-    def q_values(self, policy: Any, **changes: Any) -> Float[np.ndarray, "states actions"]:
-        """Returns the exact expected return of taking each action once and following a policy afterwards.
-
-        The settings have the same meaning as for `values`.
-        """
-        return value.q_values(dataclasses.replace(self, **changes) if changes else self, policy)
-
-    def optimum(
-        self, believed: Depletion | None = None, *, tolerance: float = 1e-6, grid: int | None = None, **changes: Any
-    ) -> Optimum:
-        """Returns the best values and the best policy over states and what the sites remember (see `wane.optimum`).
-
-        The settings have the same meaning as for `values`, so that no policy is worth more. With `believed` they hold
-        for a world that depletes in that way instead.
-        """
-        world = dataclasses.replace(self, **changes) if changes else self
-        return value.best(world, believed, tolerance=tolerance, grid=grid)
+        return self._arrive(state, action, cell, facing, site, self.wall_penalty * bumped)
 
     def draw(self, **options: Any) -> "matplotlib.figure.Figure":
         """Returns a picture of the map with the sites and their rewards.
 
-        The options are those of `wane.worlds.draw.still`, such as `values`, `policy`, `trajectory` and `title`.
+        The options are those of `wane.worlds.draw.draw_map`, such as `values`, `policy`, `trajectory` and `title`.
         """
-        from wane.worlds.draw import still
+        from wane.worlds.draw import draw_map
 
-        return still(self.map, **{"sites": self.sites, "rewards": np.asarray(self.rewards)} | options)
+        return draw_map(self.map, **{"sites": self.sites, "rewards": np.asarray(self.rewards)} | options)
 
     def film(
         self,

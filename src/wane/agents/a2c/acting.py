@@ -18,7 +18,7 @@ from wane.agents.a2c.config import Config
 from wane.agents.a2c.networks import LSTMState, Params, fresh_state, see
 from wane.agents.common.policy import Policy, first_best, no_draws, sample_action, uniforms
 from wane.types import Integer
-from wane.worlds.observe import FLAT, PICTURES, flatten, form_of, largest_reward
+from wane.worlds.observe import flatten, largest_reward, shows_pictures
 from wane.worlds.world import World
 
 
@@ -43,9 +43,9 @@ class Acting(NamedTuple):
 
 def view(world: World, cell: Integer, facing: Integer, worth: Float[Array, " sites"]) -> Float[Array, " inputs"]:
     """The world's observation as one vector."""
-    rewards = jnp.asarray(world.rewards)
-    share = worth * rewards / largest_reward(rewards) if form_of(world.observation).remaining else None
-    return flatten(world.view, world.view(cell, facing, worth), share)
+    rewards, flat = jnp.asarray(world.rewards), dataclasses.replace(world.observation, flat=True)
+    share = worth * rewards / largest_reward(rewards) if flat.remaining else None
+    return flatten(flat.see(world, cell, facing, worth), share)
 
 
 def watched(world: World) -> World:
@@ -59,9 +59,9 @@ def watched(world: World) -> World:
 
 def n_inputs(world: World) -> int:
     """The number of inputs of the network. Raises ValueError if the world's observation is a picture."""
-    if form_of(world.observation).name.split(":")[0] in PICTURES:
+    if shows_pictures(world.observation):
         raise ValueError(
-            f"the observation {world.observation!r} is a picture, and a2c has no network for pictures: choose another, "
+            f"the observation {world.observation} is a picture, and a2c has no network for pictures: choose another, "
             'such as dataclasses.replace(world, observation="index")'
         )
     place, worth = jnp.zeros((), jnp.int32), jnp.ones(world.n_sites)
@@ -70,7 +70,7 @@ def n_inputs(world: World) -> int:
 
 def input_mask(world: World, config: Config) -> Float[Array, " inputs"]:
     """The factor of each input: 0 for what remains of the rewards, which comes last, if it is not `shown`, else 1."""
-    size, last = n_inputs(world), world.n_sites if form_of(world.observation).remaining else 0
+    size, last = n_inputs(world), world.n_sites if world.observation.remaining else 0
     return jnp.where(np.arange(size) < size - last, 1.0, jnp.asarray(config.shown, float))
 
 
@@ -85,10 +85,8 @@ def sampled_policy(params: Params, world: World, config: Config) -> Policy:
 
 
 def _make_policy(act: Any, params: Params, world: World, config: Config, draw: Any) -> Policy:
-    name = world.observation
-    flat_name = name.removesuffix(FLAT) + FLAT if isinstance(name, str) else None
     acting = Acting(params, jnp.asarray(config.recurrent, float), input_mask(world, config))
-    return Policy(act, acting, fresh_state(params), draw, flat_name)
+    return Policy(act, acting, fresh_state(params), draw, dataclasses.replace(world.observation, flat=True))
 
 
 def _act(choose: Any, acting: Acting, carry: LSTMState, observation: Any, draws: Any) -> tuple[Array, LSTMState, None]:

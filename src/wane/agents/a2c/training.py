@@ -26,6 +26,7 @@ from wane.agents.common.policy import Policy
 from wane.agents.common.rollout import Position, Transition, begin, discount_of, play, rollout
 from wane.agents.common.training import APART, train_epochs
 from wane.types import Integer, Tree
+from wane.worlds.process import single_states
 from wane.worlds.world import World
 
 
@@ -85,6 +86,13 @@ def feature_numbers(world: World, config: Config) -> tuple[Int[np.ndarray, " sta
     return columns * world.map.cells[:, 0] + world.map.cells[:, 1], rows * columns
 
 
+def site_states(world: World, config: Config) -> Int[np.ndarray, " sites"]:
+    """A state of each site, whose feature is that of the site. Raises ValueError if the site has several features."""
+    if config.features == "sites":
+        return np.array([states[0] for states in world.patches], int)
+    return single_states(world, f'a2c with features="{config.features}" instead of "sites"')
+
+
 def init(key: jax.Array, world: World, config: Config) -> State:
     """Returns a random network, and a fresh episode in every environment. `key` is the key that `train` takes."""
     network_key, play_key = jax.random.split(jax.random.fold_in(key, APART))
@@ -142,7 +150,7 @@ def targets(after: Output, data: Sequences, world: World, config: Config) -> Tar
     phi = departing + jnp.asarray(config.arrival, own.dtype) * (arriving - departing)
     remaining = steps.observation.remaining
     rewards = remaining if config.weights == "remaining" else jnp.broadcast_to(world.rewards, remaining.shape)
-    weights = rewards @ own[world.sites]
+    weights = rewards @ own[site_states(world, config)]
     discount = discount_of(world, config) * (1.0 - steps.terminated)
     cut = ended(steps).at[-1].set(True).astype(discount.dtype)
     change = equations.correction(phi, after.features, weights, config.lam, discount)

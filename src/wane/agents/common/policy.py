@@ -40,8 +40,8 @@ class Policy(eqx.Module):
     """What the policy remembers when an episode begins."""
     draw: Callable[[jax.Array, int], Any] = eqx.field(static=True, default=jax.random.split)
     """Makes the randomness of many steps from one key; `act` receives one entry of it at each step."""
-    observation: str | Callable[..., Any] | None = eqx.field(static=True, default=None)
-    """The observation of a `World` that the policy acts on: a name or a function; None stands for the world's own."""
+    observation: Any = eqx.field(static=True, default=None)
+    """The observation that the policy acts on, as a `World` takes it; None stands for the world's own."""
 
 
 def no_draws(key: jax.Array, steps: int) -> None:

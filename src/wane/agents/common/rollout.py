@@ -31,8 +31,8 @@ from wane.agents.common.policy import Policy
 from wane.limits import require_memory
 from wane.mdp import check_discount
 from wane.types import Integer, Scalar, Tree
-from wane.worlds.dynamics import select
-from wane.worlds.process import AProcess, DrawsAhead, Environment, Process
+from wane.worlds.base import select
+from wane.worlds.process import AProcess, Environment, Process, SamplesAhead
 
 
 class Transition(NamedTuple):
@@ -110,8 +110,8 @@ def rollout(
     certain = getattr(environment, "is_certain", False) and not reset
     keys: Any = None if certain else jax.random.split(step_key, steps)
     advance = _advance_and_reset if reset else _advance
-    if reset and isinstance(environment, DrawsAhead):  # All numbers at once, as drawing inside of a step is slow.
-        keys = jax.vmap(environment.draw_numbers)(keys)
+    if reset and isinstance(environment, SamplesAhead):  # All numbers at once, as drawing inside of a step is slow.
+        keys = jax.vmap(environment.sample_numbers)(keys)
 
     def step(now: tuple[Any, Position], draws: tuple[Any, Any]):
         (params, at), (step_key, policy_key) = now, draws
@@ -156,10 +156,10 @@ def _advance_and_reset(
 def auto_step(environment: Environment, key: jax.Array, state: Tree, action: Tree):
     """Takes a step, then begins a fresh episode if the step ended one. `info["final_observation"]` precedes the reset.
 
-    An environment that draws ahead takes random numbers (`draw_numbers`) in the place of a key.
+    An environment that samples ahead takes random numbers (`sample_numbers`) in the place of a key.
     """
-    if isinstance(environment, DrawsAhead):
-        return environment.auto_step_drawn(key, state, action)
+    if isinstance(environment, SamplesAhead):
+        return environment.auto_step_from(key, state, action)
     step_key, reset_key = jax.random.split(key)
     observation, state, reward, terminated, truncated, info = environment.step(step_key, state, action)
     fresh = environment.reset(reset_key)
@@ -240,8 +240,9 @@ def require_episodes(episodes: int, steps: int, numbers: int, what: str) -> None
 
 def observed(world: AProcess, policy: Policy) -> AProcess:
     """The world with the observation that the policy asks for."""
-    same = policy.observation is None or policy.observation == world.observation
-    return world if same else dataclasses.replace(world, observation=policy.observation)
+    wanted, own = policy.observation, world.observation
+    same = wanted is None or wanted == own or (isinstance(wanted, str) and wanted == f"{own}")
+    return world if same else dataclasses.replace(world, observation=wanted)
 
 
 def discount_of(world: Process, config: Any) -> Scalar:

@@ -13,7 +13,7 @@ from jaxtyping import Array, Float, Int
 from wane.agents.common.policy import Policy, epsilon_greedy, uniforms
 from wane.agents.common.rollout import play
 from wane.checks import is_traced
-from wane.types import Integer
+from wane.types import AnyArray, Integer
 from wane.worlds.process import Process
 
 APART = 2**32 - 1
@@ -38,7 +38,7 @@ def train_episodes(
     state: Any,
     first: Integer,
     episodes: int | None,
-    q_values: Callable[[Any, Any], Float[Array, " actions"]],
+    q_values: Callable[[Any, Any], Float[AnyArray, " actions"]],
     update: Callable[..., tuple[Any, Any]],
     policy: Callable[..., Policy],
 ) -> tuple[Any, Returns]:
@@ -48,7 +48,7 @@ def train_episodes(
     `first` and `evaluate_every` does not divide `episodes`, the number of evaluations is not known. Then the result has
     room for the largest possible number, and the last entry of `greedy` is NaN if that evaluation was not due.
     """
-    episodes = config.episodes if episodes is None else episodes
+    count = int(config.episodes if episodes is None else episodes)
 
     def act(state, carry, observation, draws):
         return epsilon_greedy(q_values(state, observation), draws, config.epsilon), carry, None
@@ -65,8 +65,8 @@ def train_episodes(
         evaluate = lambda: play(evaluate_key, world, policy(state, world, config))[1].value  # noqa: E731
         return state, (played.value, jax.lax.cond(due, evaluate, lambda: none))
 
-    state, (returns, greedy) = jax.lax.scan(episode, state, numbered(first, episodes))
-    due = _evaluations(first, episodes, config.evaluate_every)
+    state, (returns, greedy) = jax.lax.scan(episode, state, numbered(first, count))
+    due = _evaluations(first, count, config.evaluate_every)
     return state, Returns(returns, jnp.asarray(first) + due + 1, jnp.take(greedy, due, mode="fill", fill_value=jnp.nan))
 
 

@@ -8,6 +8,7 @@ times that it occurred. A loss that is weighted by these counts equals the loss 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any, NamedTuple
 
 import equinox as eqx
@@ -21,7 +22,7 @@ from wane.lazy import attach
 from wane.mdp import check_policy, probabilities
 from wane.settings import Checked, Range, check_setting
 from wane.types import AnyArray
-from wane.worlds.observe import PICTURES, Pixels, make_observation
+from wane.worlds.observe import Index, Observation, read_observation, shows_pictures
 from wane.worlds.world import World
 
 BRIGHTNESS = (0.299, 0.587, 0.114)
@@ -39,14 +40,22 @@ class Vision(Checked):
 
     def rules(self) -> None:
         """Raises SettingError for an observation that no network takes."""
-        fine = self.observation == "index" or self.observation.split(":")[0] in PICTURES
-        names = f"index, {' or '.join(PICTURES)}"
-        check_setting(fine, self, "observation", f"{names} is needed, because networks see one-hot states or pictures")
+        cure = "index, top-down or first-person is needed, because networks see one-hot states or pictures"
+        try:
+            fine = self.shown == Index() or self.is_picture
+        except ValueError as error:
+            fine, cure = False, f"{error}"
+        check_setting(fine, self, "observation", cure)
 
     @property
     def is_picture(self) -> bool:
         """Whether the agent sees pictures."""
-        return self.observation != "index"
+        return shows_pictures(self.shown)
+
+    @property
+    def shown(self) -> Observation:
+        """The observation of this name."""
+        return read_observation(self.observation)
 
     def shape(self, world: World) -> tuple[int, ...]:
         """The shape of a view."""
@@ -57,7 +66,7 @@ class Vision(Checked):
 
     def view(self, world: World) -> Any:
         """The function that draws pictures in a world."""
-        return make_observation(self.observation, world.map, world.sites)
+        return partial(self.shown.see, world)
 
 
 class Stacks(eqx.Module):
@@ -182,8 +191,7 @@ def to_dataset(world: World, tracks: Tracks, vision: Vision) -> Dataset:
 def _stacks(world: World, tracks: Tracks, vision: Vision) -> tuple[Stacks, Int[np.ndarray, "*batch moments"]]:
     """All different views, and the index of the view at every moment."""
     view = vision.view(world)
-    fades = not isinstance(view, Pixels) or view.fading
-    worths = tracks.worths if fades else np.ones_like(tracks.worths)
+    worths = tracks.worths if getattr(vision.shown, "fades", True) else np.ones_like(tracks.worths)
     scenes = np.concatenate([np.stack([tracks.cells, tracks.facings], -1), worths], -1)
     unique, picture = np.unique(scenes.reshape(-1, scenes.shape[-1]), axis=0, return_inverse=True)
     frames = _draw(view, unique)

@@ -4,7 +4,8 @@ A policy of the world is a function of the state. So an agent with choose="polic
 the index of the state in addition to its view; its values depend only on the view.
 """
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -18,7 +19,6 @@ from wane.agents.common.views import push
 from wane.agents.lambda_features.config import Config
 from wane.agents.lambda_features.networks import Params, feature_table
 from wane.types import Integer
-from wane.worlds.observe import REMAINING, Observation
 from wane.worlds.world import World
 
 
@@ -34,7 +34,7 @@ class Placed(NamedTuple):
 class PlacedView:
     """The observation that shows both a view and the state. It is compared by identity, so JAX can hash it."""
 
-    view: Observation
+    view: Callable[..., Any]
     rewards: Float[Any, " sites"]
 
     def __call__(self, cell: Integer, facing: Integer, worth: Float[Array, " sites"]) -> Placed:
@@ -46,7 +46,7 @@ def policy(params: Params, world: World, config: Config) -> Policy:
     """Returns the policy that composes the world's policies. It sees one picture a step and remembers the last ones."""
     if config.choose == "policies":
         return composed(params, world, config, config.refresh, True)
-    return _make(params, world, config, config.refresh, None, config.base.vision.observation + REMAINING)
+    return _make(params, world, config, config.refresh, None, replace(config.base.vision.shown, remaining=True))
 
 
 def composed(

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
 from wane.agents import laplacian
-from wane.settings import Checked, Count, Discount, Positive, Probability, Range
+from wane.settings import Checked, Count, Discount, Positive, Probability, Range, check_setting
 from wane.types import Scalar
 
 Target = Literal["product", "vector"]
@@ -52,4 +52,4 @@ class Config(Checked):
     def rules(self) -> None:
         """Raises SettingError for one-hot features of pictures."""
         fine = self.features == "laplacian" or not self.base.vision.is_picture
-        require(fine, self, "features", "laplacian is needed for pictures, because their states are unknown")
+        check_setting(fine, self, "features", "laplacian is needed for pictures, because their states are unknown")

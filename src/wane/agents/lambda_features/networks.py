@@ -27,6 +27,7 @@ from wane.agents.common.views import Dataset
 from wane.agents.lambda_features.config import Config, Target
 from wane.exact.bellman import bellman_target
 from wane.types import Scalar, Tree
+from wane.worlds.process import single_states
 from wane.worlds.world import World
 
 
@@ -128,17 +129,18 @@ def make_network(key: jax.Array, world: World, config: Config) -> Any:
 def fit_weights(phi: Float[Array, "views features"], data: Dataset, world: World) -> Float[Array, "features sites"]:
     """W by least squares over all views that were seen: φ(s) · W[:, i] ≈ 1 if s was seen at site i, else 0."""
     root = jnp.sqrt(data.counts / data.counts.sum())[:, None]
-    at_site = data.cells[:, None] == jnp.asarray(world.sites)
+    at_site = data.cells[:, None] == jnp.asarray(single_states(world, "an agent with λ-features"))
     return jnp.linalg.lstsq(root * phi, root * at_site.astype(phi.dtype))[0]
 
 
 def init(key: jax.Array, world: World, config: Config) -> State:
     """Returns random networks, one for each of the world's policies, and weights of 0.
 
-    Raises ValueError if the world has no policies.
+    Raises ValueError if the world has no policies, or a site of several states.
     """
     if not world.policies:
         raise ValueError("the world has no policies: give it some with policies=…")
+    single_states(world, "an agent with λ-features")
     base_key, key = jax.random.split(key)
     keys = jax.random.split(key, len(world.policies))
     networks = jax.vmap(lambda key: make_network(key, world, config))(keys)

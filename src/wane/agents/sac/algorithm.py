@@ -31,8 +31,8 @@ from wane.agents.sac import equations
 from wane.agents.sac.config import Config
 from wane.checks import is_traced
 from wane.types import AnyArray, Flag, Scalar, Tree
+from wane.worlds.base import select
 from wane.worlds.control import ControlTask
-from wane.worlds.dynamics import select
 
 
 class Critics(NamedTuple):

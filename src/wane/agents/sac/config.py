@@ -88,7 +88,7 @@ class Config(Checked):
         needed = f"at least {self.batch:,} is needed, because that is a batch"
         check_setting(self.replay >= self.batch, self, "replay", needed)
         if not is_traced(self.lambda_features, self.adaptive, self.lam):
-            fine = bool(self.lambda_features) or (not self.adaptive and self.lam == 1)
+            fine = bool(self.lambda_features or (not self.adaptive and self.lam == 1))
             needed = "True is needed, because the target of λ < 1 is made of the λF"
             check_setting(fine, self, "lambda_features", needed)
 

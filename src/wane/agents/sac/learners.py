@@ -34,6 +34,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from wane.agents import bandit
+from wane.agents.common.training import numbered
 from wane.agents.sac.algorithm import State, Terms, init, learn, remember, row_size
 from wane.agents.sac.config import Config
 from wane.agents.sac.players import Leaves, Player, PlayerProcesses, policy_structure
@@ -121,17 +122,17 @@ class Learners:
         sums, updates = Terms(*(jnp.zeros(size) for _ in Terms._fields)), 0
         finished, earned = np.zeros(size), np.zeros(size)
         leaves, structure = take_apart(states)
-        programs = make_programs(self.task, config, structure)
+        wait, learn = (make_program(self.task, config, structure, learns) for learns in (False, True))
         for t in range(begin, begin + config.steps, config.block):
             policies = self.player.receive(leaves[: self._n_policy])
             # The first actions are computed before the update begins: the device computes one thing after another.
             first = self.player.first_actions(policies, t)
             playing = self._stepper.submit(self.player.play, policies, t, first)
-            if t >= config.collection_steps:
-                leaves, sums = programs.learn(leaves, sums, self.keys, self.variants, self._pending, t)
-                updates += config.block
-            elif t > 0:
-                leaves = programs.remember(leaves, self.keys, self.variants, self._pending, t)
+            learns = t >= config.collection_steps
+            if t > 0:
+                program = learn if learns else wait
+                leaves, sums = program(leaves, sums, self.keys, self.variants, self._pending, t)
+            updates += config.block * learns
             self._pending, ended, returns = playing.result()
             finished += ended
             earned += returns
@@ -185,15 +186,6 @@ def train(
     return one._replace(simulator=learners.get()), info
 
 
-class Programs(NamedTuple):
-    """Compiled functions of all agents."""
-
-    remember: Any
-    """(leaves, keys, variants, block, t) → leaves; donates the given leaves, which cannot be used afterwards"""
-    learn: Any
-    """(leaves, sums, keys, variants, block, t) → (leaves, sums); donates the given leaves and sums"""
-
-
 def take_apart(states: State) -> tuple[Leaves, Any]:
     """Returns the leaves of the states, and their structure."""
     leaves, structure = jax.tree_util.tree_flatten(states)
@@ -201,31 +193,31 @@ def take_apart(states: State) -> tuple[Leaves, Any]:
 
 
 @cache
-def make_programs(task: ControlTask, config: Config, structure: Any) -> Programs:
-    """Returns the programs for states of the given structure. They are compiled when they are first called."""
-    whole = partial(jax.tree_util.tree_unflatten, structure)
+def make_program(task: ControlTask, config: Config, structure: Any, learns: bool) -> Any:
+    """Returns the program (leaves, sums, keys, variants, block, t) → (leaves, sums) for states of a structure.
 
-    def remember(leaves: Leaves, keys: jax.Array, variants: Any, block: Array, number: Integer) -> Leaves:
-        def step(states: State, given: tuple[Array, Array]) -> tuple[State, None]:
-            rows, t = given
-            return jax.vmap(partial(_remember, config, t))(keys, variants, states, rows), None
+    It remembers the transitions of a block, and if it `learns`, it updates every agent after each of them and adds the
+    measurements to `sums`. It donates the given leaves and sums, which cannot be used afterwards.
+    """
 
-        numbers = jnp.asarray(number) + jnp.arange(len(block))
-        return take_apart(jax.lax.scan(step, whole(leaves), (block, numbers))[0])[0]
+    def one(number: Integer, key: jax.Array, variant: Variant | None, state: State, row: Array) -> tuple[State, Any]:
+        own, key = own_config(config, variant), jax.random.fold_in(key, number)
+        state = remember(state, row[:-2], row[-2] > 0, row[-1], jax.random.fold_in(key, 1), own)
+        return learn(state, task, own, jax.random.fold_in(key, 2)) if learns else (state, None)
 
-    def learn(
+    def program(
         leaves: Leaves, sums: Terms, keys: jax.Array, variants: Any, block: Array, number: Integer
     ) -> tuple[Leaves, Terms]:
         def step(now: tuple[State, Terms], given: tuple[Array, Array]) -> tuple[tuple[State, Terms], None]:
             (states, sums), (rows, t) = now, given
-            states, terms = jax.vmap(partial(_remember_and_learn, task, config, t))(keys, variants, states, rows)
-            return (states, Terms(*(total + term for total, term in zip(sums, terms, strict=True)))), None
+            states, terms = jax.vmap(partial(one, t))(keys, variants, states, rows)
+            return (states, jax.tree_util.tree_map(jnp.add, sums, terms) if learns else sums), None
 
-        numbers = jnp.asarray(number) + jnp.arange(len(block))
-        (states, sums), _ = jax.lax.scan(step, (whole(leaves), sums), (block, numbers))
+        states = jax.tree_util.tree_unflatten(structure, leaves)
+        (states, sums), _ = jax.lax.scan(step, (states, sums), (block, numbered(number, len(block))))
         return take_apart(states)[0], sums
 
-    return Programs(jax.jit(remember, donate_argnums=0), jax.jit(learn, donate_argnums=(0, 1)))
+    return jax.jit(program, donate_argnums=(0, 1))
 
 
 def own_config(config: Config, variant: Variant | None) -> Config:
@@ -237,21 +229,6 @@ def own_config(config: Config, variant: Variant | None) -> Config:
 def init_all(task: ControlTask, config: Config, keys: jax.Array, variants: Variant | None) -> State:
     """The first states of all agents."""
     return jax.vmap(lambda key, variant: init(key, task, own_config(config, variant)))(keys, variants)
-
-
-def _remember(
-    config: Config, number: Integer, key: jax.Array, variant: Variant | None, state: State, row: Array
-) -> State:
-    """The state of one agent after one more step of the task."""
-    arm_key = jax.random.fold_in(jax.random.fold_in(key, number), 1)
-    return remember(state, row[:-2], row[-2] > 0, row[-1], arm_key, own_config(config, variant))
-
-
-def _remember_and_learn(task: ControlTask, config: Config, number: Integer, *one: Any) -> tuple[State, Terms]:
-    """The state of one agent after one more step of the task and one update, and measurements of the update."""
-    key, variant, _, _ = one
-    learn_key = jax.random.fold_in(jax.random.fold_in(key, number), 2)
-    return learn(_remember(config, number, *one), task, own_config(config, variant), learn_key)
 
 
 def update_flops(task: ControlTask, config: Config, variant: Variant) -> float:

@@ -33,7 +33,7 @@ from jaxtyping import Bool, Float, Int, UInt8
 from wane.depletion import Depletion
 from wane.exact.representations import check_depletion
 from wane.settings import renamed, with_present_names
-from wane.worlds.checks import check_horizon
+from wane.worlds.rules import check_horizon
 
 OWN = {
     "Pendulum-v1": ("pendulum", "Pendulum"),

@@ -1,4 +1,4 @@
-"""The checks of a world's settings: one function for each setting.
+"""The rules for a world's settings: one function for each setting.
 
 Each function takes what a user gave, raises an error that names the culprit and the cure, and returns the setting in
 the one form that a `World` keeps. Values that JAX is tracing cannot be inspected, so they are accepted.
@@ -15,7 +15,7 @@ from jaxtyping import Float, Int
 from wane.checks import is_traced
 from wane.depletion import Depletion
 from wane.exact.representations import check_parameters
-from wane.mdp import check_sites
+from wane.mdp import check_patches
 from wane.names import nearest
 from wane.texts import shown
 from wane.types import AnyArray, Integer, Scalar
@@ -60,9 +60,16 @@ def find_state(map: Map, place: object, what: str) -> int:
     raise ValueError(f"{what} {shown(place)} is not a letter, a (row, column) or a state from 0 to {map.n_states - 1}")
 
 
-def find_sites(map: Map, sites: Any) -> Int[np.ndarray, " sites"]:
-    """Returns the state numbers of places that must all differ."""
-    return check_sites(np.array([find_state(map, site, "site") for site in sites], int), map.n_states)
+def find_sites(map: Map, sites: Any) -> tuple[Int[np.ndarray, " _states"], ...]:
+    """Returns the states of each site: of a place, of a set of places, or of all cells with the same letter."""
+
+    def find(site: Any) -> int | frozenset[int]:
+        if isinstance(site, set | frozenset):
+            return frozenset(find_state(map, place, "site") for place in site)
+        cells = np.argwhere(map.letters == site) if isinstance(site, str) and site.isalnum() else ()
+        return frozenset(map.state(*cell) for cell in cells) if len(cells) > 1 else find_state(map, site, "site")
+
+    return check_patches([find(site) for site in sites], map.n_states)
 
 
 def check_rewards(rewards: Any, n_sites: int) -> Float[AnyArray, " sites"]:
@@ -87,9 +94,12 @@ def check_depletion(depletion: Any, n_sites: int) -> Depletion:
     return depletion
 
 
-def start_probabilities(map: Map, start: Any, sites: Int[np.ndarray, " sites"]) -> Float[np.ndarray, " states"]:
+def start_probabilities(
+    map: Map, start: Any, patches: Sequence[Int[np.ndarray, " _states"]]
+) -> Float[np.ndarray, " states"]:
     """Returns the probability of starting in each state. Raises ValueError if a start can reach no site."""
     probabilities = _start_probabilities(map, start)
+    sites = np.concatenate([np.zeros(0, int), *patches])
     lost = (probabilities > 0) & ~np.isin(map.regions, map.regions[sites])
     if len(sites) and lost.any():
         row, column = map.cells[np.argmax(lost)]
