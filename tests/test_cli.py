@@ -19,9 +19,8 @@ from report.folders import run_folder
 from runs.sample import EXPERIMENT
 from wane import cli, worlds
 from wane.agents import Trained, load, q_lambda
-from wane.commands import reading
 from wane.lab import registry
-from wane.lab.report.collect import read
+from wane.lab.report.kept_runs import read
 from wane.lab.runs.evaluation import best_return
 from wane_paper.collection import COLLECTION, RESULTS
 
@@ -321,7 +320,7 @@ def test_reproduce_report_list_and_show(command, tmp_path, only_sample):
 
 @pytest.mark.parametrize("columns", [None, 40])
 def test_lines_are_cut_for_terminals_only(command, only_sample, monkeypatch, tmp_path, columns):
-    monkeypatch.setattr(reading, "find", lambda name: dataclasses.replace(EXPERIMENT, title="long " * 50))
+    monkeypatch.setattr(registry, "find", lambda name: dataclasses.replace(EXPERIMENT, title="long " * 50))
     monkeypatch.delenv("COLUMNS") if columns is None else monkeypatch.setenv("COLUMNS", str(columns))
     _, out, _ = command("list", "--out", tmp_path)
     assert ("…" in out) == (columns is not None)

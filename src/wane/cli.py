@@ -15,17 +15,16 @@ from rich.table import Table
 
 import wane
 from wane import plugins
-from wane.commands.playing import evaluate
+from wane.commands.arguments import parse_call
+from wane.commands.foraging import forage
 from wane.commands.reading import compare, list_experiments, report, show
 from wane.commands.running import run
-from wane.commands.showing import demo
+from wane.commands.showing import demo, evaluate, explore
 from wane.commands.terminal import Terminal
-from wane.explorer.command import explore
+from wane.executors import ExecutorError
 from wane.extras import MissingExtra
-from wane.lab.runs.arguments import parse_call
 from wane.lab.runs.errors import RunError, UsageError
-from wane.lab.runs.forage import forage
-from wane.lab.runs.interrupts import noted
+from wane.lab.runs.interrupts import collected
 from wane.names import UnknownName, unknown
 from wane.settings import SettingError
 from wane.texts import message
@@ -75,7 +74,7 @@ def print_help() -> None:
 def main() -> None:
     """Entry point of the `wane` command."""
     try:
-        with noted(), _flushed():
+        with collected(), _flushed():
             call(sys.argv[1:])
     except BrokenPipeError:
         # Whoever reads the output has seen enough, as `head` has. Python would complain once more when it ends.
@@ -113,7 +112,7 @@ def _print_error(text: str) -> None:
 
 def _is_expected(error: Exception) -> bool:
     """Returns whether an error tells the user what to do. Other errors are bugs and show a traceback."""
-    if isinstance(error, ValueError | RunError | MissingExtra | OSError):
+    if isinstance(error, ValueError | RunError | ExecutorError | MissingExtra | OSError):
         return True
     from wane.files import DamagedFile
 

@@ -123,9 +123,9 @@ def table(world: World, found: Sequence[Walk]) -> Table:
     best = found[-1].mean
     for walk in found:
         visits = [int(np.sum(walk.episode.cells[1:] == site)) for site in world.sites]
-        told = " ".join(f"{_letter(i)}×{number}" for i, number in enumerate(visits))
+        counts = " ".join(f"{_letter(i)}×{number}" for i, number in enumerate(visits))
         values = f"{float(walk.episode.value):.2f}", f"{walk.mean:.2f}", f"{walk.mean / best:.1%}"
-        columns.add_row(walk.name, *values, told)
+        columns.add_row(walk.name, *values, counts)
     return columns
 
 
@@ -139,8 +139,8 @@ def show(console: Console, out: Path, animate: bool = True) -> None:
     With `animate`, the walks move if the console is a terminal in which all maps fit side by side.
     """
     world, found = walks()
-    told = ", ".join(f"{_letter(i)} pays {reward:g}" for i, reward in enumerate(world.rewards))
-    console.print(f"Four rooms: {told}, and every visit halves what a site pays (λ = {LAM:g}).", highlight=False)
+    sites = ", ".join(f"{_letter(i)} pays {reward:g}" for i, reward in enumerate(world.rewards))
+    console.print(f"Four rooms: {sites}, and every visit halves what a site pays (λ = {LAM:g}).", highlight=False)
     console.print("Each forager believes that a visit multiplies the reward by λ̂.")
     console.print("@ is the forager, and arrows show its path.\n")
     last, width = max(len(walk.episode.rewards) for walk in found), len(found) * (2 * world.map.shape[1] + 6)

@@ -10,8 +10,8 @@ from wane import user_files
 from wane.commands.reading import write_report
 from wane.commands.running import LOCAL, Unprefixed, refuse_other_file
 from wane.commands.terminal import Terminal
+from wane.executors import ExecutorOptions
 from wane.lab.registry import find
-from wane.lab.runs.options import Launcher
 from wane.lab.scales import Scale
 from wane_paper.collection import LEARNED, NAMES
 
@@ -21,7 +21,7 @@ def reproduce(
     tabular: bool = False,
     scale: Scale = "quick",
     out: Path = Path("out"),
-    launch: Annotated[Launcher, Unprefixed] = LOCAL,
+    launch: Annotated[ExecutorOptions, Unprefixed] = LOCAL,
     verbose: bool = False,
 ) -> None:
     """Runs the paper's experiments that are not up to date, and writes the report.

@@ -9,19 +9,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from wane.lab.registry import Missing, find
-from wane.lab.report.collect import Run, collect
-from wane.lab.report.places import Row, missing, rows_of
-from wane.lab.report.verdicts import Known, Line, entries, tally
+from wane.lab.report.kept_runs import KeptRun, collect
+from wane.lab.report.verdicts import Experiment, JudgedClaim, Row, judged, missing, rows_of, tally
+from wane.lab.report.words import verb
 from wane_paper.collection import NAMES, RESULTS
 
 BEGIN, END = "<!-- verdicts: written by python -m wane_paper.readme README.md -->", "<!-- end of verdicts -->"
-WORDS = {
-    "holds": ("1 holds", "{} hold"),
-    "fails": ("1 fails", "{} fail"),
-    "undecided": ("1 is undecided", "{} are undecided"),
-    "not tested": ("1 was not tested", "{} were not tested"),
-    "not run": ("1 was not run", "{} were not run"),
-}
 
 
 def kept_table() -> str:
@@ -31,20 +24,20 @@ def kept_table() -> str:
     return paper_markdown(runs, [find(name) for name in NAMES if name in others])
 
 
-def paper_markdown(runs: Sequence[Run], experiments: Sequence[Known]) -> str:
+def paper_markdown(runs: Sequence[KeptRun], experiments: Sequence[Experiment]) -> str:
     """Returns the paper place by place with the verdicts of its claims, what fails, and what is missing."""
-    found = entries(runs, experiments)
+    found = judged(runs, experiments)
     rows = rows_of(found)
-    judged, errata = ([row for row in rows if row.is_erratum is wanted] for wanted in (False, True))
-    paper = [line for row in judged if row.kind == "paper" for _, line in row.claims]
+    stated, errata = ([row for row in rows if row.is_erratum is wanted] for wanted in (False, True))
+    paper = [claim for row in stated if row.kind == "paper" for _, claim in row.claims]
     shown = [row for row in errata if set(row.verdicts) == {"holds"}]
     lines = [
-        f"Of {len(paper)} claims of the paper that data can refute, {_count(tally(line.verdict for line in paper))}.",
+        f"Of {len(paper)} claims of the paper that data can refute, {_count(tally(claim.verdict for claim in paper))}.",
         "",
         "| in the paper | about | verdicts | experiments |",
         "| --- | --- | --- | --- |",
-        *map(_row, judged),
-        *_listed("What fails", [(row, line.statement) for row, line in _with_verdict(judged, "fails")]),
+        *map(_row, stated),
+        *_listed("What fails", [(row, claim.statement) for row, claim in _with_verdict(stated, "fails")]),
         "",
         f"Wrong as printed, each with a counterexample (`wane errata`): {', '.join(row.place for row in shown)}.",
         *_listed("Missing", [(part, f"{part.what} {part.why}") for part in missing(found)]),
@@ -52,8 +45,8 @@ def paper_markdown(runs: Sequence[Run], experiments: Sequence[Known]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _with_verdict(rows: Sequence[Row], verdict: str) -> list[tuple[Row, Line]]:
-    return [(row, line) for row in rows for _, line in row.claims if line.verdict == verdict]
+def _with_verdict(rows: Sequence[Row], verdict: str) -> list[tuple[Row, JudgedClaim]]:
+    return [(row, claim) for row in rows for _, claim in row.claims if claim.verdict == verdict]
 
 
 def _row(row: Row) -> str:
@@ -76,8 +69,7 @@ def _count(verdicts: dict[str, int]) -> str:
     >>> _count({"holds": 3, "fails": 1, "undecided": 0})
     '3 hold, 1 fails'
     """
-    counted = ((WORDS[verdict], number) for verdict, number in verdicts.items() if number)
-    return ", ".join(one if number == 1 else several.format(number) for (one, several), number in counted)
+    return ", ".join(f"{number} {verb(verdict, number)}" for verdict, number in verdicts.items() if number)
 
 
 def fill(page: str, table: str) -> str:

@@ -29,7 +29,7 @@ from wane.files import DamagedFile, write_json
 from wane.lab import report
 from wane.lab.runs import Run, RunError, run_all
 from wane.lab.runs.evaluation import saved_agents
-from wane.lab.runs.parts import checksums
+from wane.lab.runs.job import checksums
 from wane.texts import plain
 
 SCRIPT = "<script>alert(1)</script>"
@@ -90,7 +90,7 @@ class Page(HTMLParser):
             assert name not in ("src", "href") or str(value).startswith(("data:", "#")), value
 
 
-def read(run: Run) -> list[report.Run]:
+def read(run: Run) -> list[report.KeptRun]:
     """Reads a folder in all ways that write nothing, and asserts that they write nothing."""
     before = cuts.read_tree(run.out)
     runs = report.collect(run.out)

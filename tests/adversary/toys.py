@@ -62,8 +62,8 @@ def plain_pictures() -> Iterator[None]:
     jax.config.update("jax_disable_most_optimizations", True)
     try:
         # A replay memory is saved every few minutes only, which no toy takes.
-        loop = mock.patch("wane.lab.runs.launchers.SavingLoop", partial(SavingLoop, host_seconds=0))
-        with mock.patch("wane.lab.runs.run.find", plain), mock.patch("wane.lab.runs.launchers.find", plain), loop:
+        loop = mock.patch("wane.lab.runs.job.SavingLoop", partial(SavingLoop, host_seconds=0))
+        with mock.patch("wane.lab.runs.run.find", plain), mock.patch("wane.lab.runs.job.find", plain), loop:
             yield
     finally:
         jax.config.update("jax_disable_most_optimizations", before)

@@ -11,13 +11,14 @@ def main(name: str, out: str, processes: str) -> None:
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
     from adversary import toys
-    from wane.lab.runs import Launcher, run_all
+    from wane.executors import ExecutorOptions
+    from wane.lab.runs import run_all
 
     run = toys.run(name, Path(out), int(processes))
     _ = run.fingerprint
     print("begin", flush=True)
     with toys.plain_pictures():
-        run_all([run], Launcher(processes=int(processes)), resume=True, save_seconds=0)
+        run_all([run], ExecutorOptions(processes=int(processes)), resume=True, save_seconds=0)
     print("end", flush=True)
 
 

@@ -13,9 +13,8 @@ from rich.console import Console
 from report.folders import claim, rewrite, run_folder, untested
 from wane.files import DamagedFile
 from wane.lab import report
-from wane.lab.report.compare import compare, compare_tables, key_columns
-from wane.lab.report.differences import differences
-from wane.lab.report.lookup import one_run, runs_called, standard_run
+from wane.lab.report.compare import compare, compare_tables, differences, key_columns
+from wane.lab.report.kept_runs import one_run, runs_called, standard_run
 from wane.lab.tables import read_table
 from wane_paper.collection import RESULTS
 

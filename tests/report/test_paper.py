@@ -4,8 +4,7 @@ import pytest
 
 from report.folders import claim, experiment, run_folder
 from wane.lab import find, report
-from wane.lab.report.places import missing
-from wane.lab.report.verdicts import entries
+from wane.lab.report.verdicts import judged, missing
 from wane_paper.collection import NAMES
 from wane_paper.places import ERRATA, MISSING, PLACES
 
@@ -17,14 +16,14 @@ def registered():
 
 def test_every_claim_of_the_paper_stands_in_one_row(registered):
     rows = report.paper_table([], registered)
-    found = [(name, line.name) for row in rows if row.kind == "paper" for name, line in row.claims]
+    found = [(name, claim.name) for row in rows if row.kind == "paper" for name, claim in row.claims]
     claims = [(one.name, claim.name) for one in registered for claim in one.claims if claim.kind == "paper"]
     assert sorted(found) == sorted(claims)
 
 
 def test_every_erratum_stands_in_one_row(registered):
     rows = [row for row in report.paper_table([], registered) if row.is_erratum]
-    found = [line.name for row in rows for _, line in row.claims]
+    found = [claim.name for row in rows for _, claim in row.claims]
     assert sorted(found) == sorted(claim.name for claim in find(ERRATA).claims)
     assert {row.place for row in rows} <= {place.name for place in PLACES}
 
@@ -58,15 +57,15 @@ def test_where_the_paper_claims_nothing_identities_are_told(tmp_path):
 
 def test_what_was_run_is_not_missing(tmp_path):
     assert missing([]) == list(MISSING)
-    assert missing(entries([], [experiment("mvt")])) == list(MISSING)
+    assert missing(judged([], [experiment("mvt")])) == list(MISSING)
     run_folder(tmp_path, "mvt", claims=[claim("where-to-go")])
-    left_out = set(MISSING) - set(missing(entries(report.collect(tmp_path), [])))
+    left_out = set(MISSING) - set(missing(judged(report.collect(tmp_path), [])))
     assert [part.name for part in left_out] == ["Section 6"]
 
 
 def test_a_claim_that_is_not_judged_yet_is_missing_until_a_run_has_it(tmp_path):
     part = next(part for part in MISSING if part.claim == "where-to-go")
     run_folder(tmp_path, "mvt", claims=[claim("first")])
-    assert part in missing(entries(report.collect(tmp_path), []))
+    assert part in missing(judged(report.collect(tmp_path), []))
     run_folder(tmp_path, "mvt", "paper", claims=[claim("where-to-go")])
-    assert part not in missing(entries(report.collect(tmp_path), []))
+    assert part not in missing(judged(report.collect(tmp_path), []))

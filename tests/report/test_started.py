@@ -10,7 +10,7 @@ from report.folders import run_folder
 from runs import sample
 from wane.files import save_arrays
 from wane.lab import report
-from wane.lab.report.started import read_started
+from wane.lab.report.contents import read_started
 
 
 def started(root, parts, note=None, name="toy", **about):

@@ -3,7 +3,7 @@
 from report.folders import claim, rewrite, run_folder, untested
 from report.pages import EVIL, page_of, printed
 from wane.lab import report
-from wane.lab.report.verdicts import entries
+from wane.lab.report.verdicts import judged
 
 
 def test_untested_claims_are_counted_apart_with_their_reason(tmp_path):
@@ -73,8 +73,8 @@ def test_a_failing_claim_of_the_paper_is_told_with_its_account(tmp_path):
 def test_a_run_with_fewer_seeds_never_overrides_one_with_more(tmp_path):
     run_folder(tmp_path, claims=[claim("first")], settings={"seeds": 64})
     run_folder(tmp_path, scale="paper", claims=[claim("first", "undecided")], settings={"seeds": 3})
-    (entry,) = entries(report.collect(tmp_path), [])
-    assert (entry.lines[0].verdict, entry.lines[0].decisive) == ("holds", "quick")
+    (experiment,) = judged(report.collect(tmp_path), [])
+    assert (experiment.claims[0].verdict, experiment.claims[0].decisive) == ("holds", "quick")
     assert "✓ first  1.234" in printed(report.summary(report.collect(tmp_path)))
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from wane.files import DamagedFile, fill_tree, load_arrays, name_leaves, save_arrays, write, write_json
 from wane.lab.runs import CheckpointError
-from wane.lab.runs.checkpoint import Checkpoint, Progress
+from wane.lab.runs.loop import Checkpoint, Progress
 
 
 class Pair(NamedTuple):

@@ -7,7 +7,7 @@ import pytest
 
 from wane.files import write_json
 from wane.lab.runs import Folder, RunError
-from wane.lab.runs.parts import checksums
+from wane.lab.runs.job import checksums
 
 
 def results(number: int, *files: str):

@@ -15,7 +15,7 @@ from runs.sample import Kept
 from wane.files import load_arrays
 from wane.lab.contract import Loop
 from wane.lab.runs import CheckpointError, SavingLoop, interrupts
-from wane.lab.runs.checkpoint import Checkpoint
+from wane.lab.runs.loop import Checkpoint
 
 CHUNKS = 6
 
@@ -257,7 +257,7 @@ def test_ctrl_c_is_not_lost_where_python_forgets_what_is_raised(tmp_path, where)
         gc.callbacks.remove(collect)
         interrupt()
 
-    @interrupts.noted()
+    @interrupts.collected()
     def run():
         if where == "garbage":
             gc.callbacks.append(collect)
@@ -293,7 +293,7 @@ def test_ctrl_c_is_held_back_until_the_chunk_is_saved(tmp_path):
 
 
 def test_ctrl_c_where_nothing_else_happens_interrupts_at_once():
-    @interrupts.noted()
+    @interrupts.collected()
     def run():
         interrupt()
         raise AssertionError("Ctrl-C did not interrupt")
@@ -337,7 +337,7 @@ def test_a_second_ctrl_c_interrupts_at_once(tmp_path):
 
 def test_a_kill_between_the_two_files_is_harmless(tmp_path, monkeypatch):
     """The host's file of chunk 3 is there, and the checkpoint is still that of chunk 2."""
-    from wane.lab.runs import checkpoint as module
+    from wane.lab.runs import loop as module
 
     write = module.save_arrays
 

@@ -13,7 +13,7 @@ import pytest
 
 from wane import user_files
 from wane.lab import Experiment, find
-from wane.lab.runs import Launcher, Run
+from wane.lab.runs import Run
 from wane.lab.runs.fingerprint import code_fingerprint, import_closure
 from wane.names import UnknownName
 
@@ -141,17 +141,17 @@ def test_a_file_may_import_what_lies_beside_it_and_results_depend_on_that(walk):
     del sys.modules["wane_own_helped"], sys.modules["helper"]
 
 
-def test_a_task_can_be_unpickled_where_the_file_was_not_loaded(walk, tmp_path):
+def test_a_job_can_be_unpickled_where_the_file_was_not_loaded(walk, tmp_path):
     """This is what other processes and Ray's workers do, from another folder."""
     user_files.add_file("walk.py")
     run = Run("walk.py", find("walk.py").quick, "quick", tmp_path / "out")
-    (task,) = run.tasks(Launcher(), 10.0)
-    (tmp_path / "task").write_bytes(pickle.dumps(task))
-    program = "import pickle, sys; task = pickle.load(open(sys.argv[1], 'rb')); print(task.settings, task.experiment)"
-    words = [sys.executable, "-c", program, tmp_path / "task"]
+    (job,) = run.jobs()
+    (tmp_path / "job").write_bytes(pickle.dumps(job))
+    program = "import pickle, sys; job = pickle.load(open(sys.argv[1], 'rb')); print(job.settings, job.experiment)"
+    words = [sys.executable, "-c", program, tmp_path / "job"]
     done = subprocess.run(words, capture_output=True, text=True, check=True, cwd="/")
-    assert done.stdout.strip() == f"{task.settings} walk.py"
-    assert pickle.loads(pickle.dumps(task)) == task
+    assert done.stdout.strip() == f"{job.settings} walk.py"
+    assert pickle.loads(pickle.dumps(job)) == job
 
 
 @pytest.mark.slow

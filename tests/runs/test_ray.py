@@ -10,7 +10,8 @@ import pandas as pd
 import pytest
 
 from runs.sample import EXPERIMENT, Sample
-from wane.lab.runs import Launcher, Run, run_all
+from wane.executors import Ray
+from wane.lab.runs import Run, run_all
 
 
 @pytest.fixture
@@ -44,7 +45,8 @@ def test_a_killed_worker_is_replaced_and_nothing_is_lost(tmp_path, environment):
     each, killed = Run("runs.sample", settings, "quick", tmp_path / "out"), []
     killer = threading.Thread(target=kill_the_first, args=(environment, 5, killed), daemon=True)
     killer.start()
-    run_all([each], Launcher("ray", shards=2))
+    with Ray() as executor:
+        run_all([each], executor, shards=2)
     killer.join()
     lines = [line.split() for line in environment.read_text().splitlines()]
     chunks = [(int(worker), int(chunk)) for worker, chunk in lines if chunk != "fixed"]

@@ -16,12 +16,13 @@ from matplotlib.figure import Figure
 from rich.console import Console
 
 from runs.sample import EXPERIMENT, GIF, Kept, Sample, Walker
+from wane.executors import ExecutorOptions
 from wane.extras import MissingExtra
 from wane.files import load_arrays
-from wane.lab import plot_learning, report
+from wane.lab import plot_learning, report, runs
 from wane.lab.contract import Claim, Experiment, Finding, changed, flat
-from wane.lab.runs import CheckpointError, Launcher, Run, run_all
-from wane.lab.runs.run import LONGEST, folder_name
+from wane.lab.runs import CheckpointError, Run, run_all
+from wane.lab.runs.run import LONGEST, divide, folder_name
 
 NAME = "runs.sample"
 TABLES = ("expected", "walks", "later")
@@ -119,9 +120,12 @@ def test_nested_settings_are_told_by_dotted_names():
 
 
 def test_without_ray_nothing_is_noted_as_begun(tmp_path, monkeypatch):
+    """The old name of the options warns, and a run still takes them."""
     monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.warns(DeprecationWarning, match=r"is now wane\.executors\.ExecutorOptions"):
+        options = runs.Launcher("ray")
     with pytest.raises(MissingExtra, match="--launcher ray needs Ray"):
-        run_all([one(tmp_path / "out")], Launcher("ray"))
+        run_all([one(tmp_path / "out")], options)
     assert not (tmp_path / "out").exists()
 
 
@@ -218,7 +222,7 @@ def test_shards_give_the_same_tables(tmp_path, log):
     whole, divided = one(tmp_path / "a", seeds=5), one(tmp_path / "b", seeds=5)
     run_all([whole])
     log.write_text("")
-    run_all([divided], Launcher(processes=2))
+    run_all([divided], ExecutorOptions(processes=2))
     assert computed(log).count("fixed") == 1
     assert_same(tables(whole), tables(divided))
     assert tables(whole)["walks"]["seed"].is_monotonic_increasing
@@ -239,7 +243,7 @@ def test_agents_that_are_too_large_stay_in_the_checkpoint(tmp_path, monkeypatch,
 
 def variant(monkeypatch, **changes) -> None:
     experiment = dataclasses.replace(EXPERIMENT, **changes)
-    for place in ("run", "launchers"):
+    for place in ("run", "job"):
         monkeypatch.setattr(f"wane.lab.runs.{place}.find", lambda name: experiment)
 
 
@@ -369,14 +373,14 @@ def test_an_agent_that_several_parts_keep_is_kept_once(tmp_path, monkeypatch, ca
 
     variant(monkeypatch, seeded=seeded, claims=())
     each = one(tmp_path)
-    tasks = each.tasks(Launcher(processes=3), 10.0)
-    from wane.lab.runs.parts import save_part
+    jobs = each.jobs(3)
+    from wane.lab.runs.job import save_part
     from wane.lab.runs.publish import publish
 
-    for task in tasks:
-        save_part(task.folder, task.fingerprint, task.run())
+    for job in jobs:
+        save_part(job.folder, job.fingerprint, job.run())
     each.folder.path.mkdir(exist_ok=True)
-    publish(each, tasks, Launcher(), Console(width=300))
+    publish(each, jobs, "local", Console(width=300))
     assert "only that of the lowest seeds is kept" in capsys.readouterr().out
     assert load_arrays(each.folder.path / "agents" / "walker" / "params.safetensors")[0]["seed"] == 0
 
@@ -395,13 +399,13 @@ def test_an_experiment_computes_something():
 
 
 def test_seeds_are_divided_evenly():
-    assert Launcher(processes=2).divide(range(5)) == [(0, 1), (2, 3, 4)]
-    assert Launcher(processes=9).divide(range(2)) == [(0,), (1,)]
-    assert Launcher("ray").divide(range(3)) == [(0,), (1,), (2,)]
-    assert Launcher("ray", shards=1).divide(range(3)) == [(0, 1, 2)]
-    assert Launcher(processes=2).divide(range(0)) == []
+    assert divide(range(5), 2) == [(0, 1), (2, 3, 4)]
+    assert divide(range(2), 9) == [(0,), (1,)]
+    assert divide(range(3), None) == [(0,), (1,), (2,)]
+    assert divide(range(3), 1) == [(0, 1, 2)]
+    assert divide(range(0), 2) == divide(range(0), None) == []
     with pytest.raises(ValueError, match="processes = 0: a whole number between 1 and 1,024 is needed"):
-        Launcher(processes=0)
+        ExecutorOptions(processes=0)
 
 
 @pytest.mark.slow

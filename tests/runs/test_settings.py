@@ -9,11 +9,11 @@ from typing import Any, get_args
 import pytest
 
 from runs.sample import EXPERIMENT
+from wane.commands.arguments import parse_settings
 from wane.commands.running import RunOptions
 from wane.lab import find
 from wane.lab.contract import Seeded
 from wane.lab.runs.errors import UsageError
-from wane.lab.runs.settings import parse_settings
 from wane.settings import Lambda, Range, SettingError, check, deferred, field_types, is_nested
 from wane.types import Integer, Scalar
 from wane.worlds.catalog import four_rooms

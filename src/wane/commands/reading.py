@@ -9,13 +9,13 @@ from rich.console import Group
 from rich.text import Text
 
 from wane.commands.terminal import Terminal
-from wane.lab.registry import find, modules, names, results
+from wane.lab.registry import experiments, find, modules, results
 from wane.lab.runs.errors import RunError
 from wane.lab.scales import Scale
 from wane.texts import join
 
 if TYPE_CHECKING:
-    from wane.lab.report import Run as FoundRun
+    from wane.lab.report import KeptRun
 
 
 def report(out: Path = Path("out"), verbose: bool = False) -> None:
@@ -37,8 +37,8 @@ def write_report(out: Path, verbose: bool, folders: Sequence[Path] = ()) -> None
     console = Terminal()
     page = reports.write(out / "report.html", *_roots(out))
     show_claims = reports.details if verbose else reports.summary
-    runs, experiments = reports.collect(*(folders or _roots(out))), [] if folders else list(names())
-    console.print(show_claims(runs, [find(name) for name in experiments]))
+    known = [] if folders else list(experiments().values())
+    console.print(show_claims(reports.collect(*(folders or _roots(out))), known))
     console.say(f"report: {page}")
 
 
@@ -50,14 +50,13 @@ def list_experiments(out: Path = Path("out")) -> None:
     """
     from wane.lab import report as reports
 
-    console, runs, known = Terminal(), reports.collect(*_roots(out)), names()
+    console, runs, known = Terminal(), reports.collect(*_roots(out)), experiments()
     standard = [run for run in runs if run.is_standard and not run.started and run.experiment in known]
     at = {name: ", ".join(_scale_words(run) for run in standard if run.experiment == name) for name in known}
     name_width, widest = (max(map(len, texts)) for texts in (at.keys(), at.values()))
     lines = [reports.one_line(("Experiments, the scales that they were run at, and what they are about", "bold"))]
     for name, scales in at.items():
-        experiment = find(name)
-        about = f"{experiment.title} ({experiment.source})"
+        about = f"{known[name].title} ({known[name].source})"
         lines.append(reports.one_line(f"  {name:<{name_width}}  ", (f"{scales:<{widest}}  ", "green"), about))
     if "*" in "".join(at.values()):
         lines.append(reports.one_line(("  * made by an earlier version of the code", "dim")))
@@ -65,7 +64,7 @@ def list_experiments(out: Path = Path("out")) -> None:
     _print_runs(console, [run for run in runs if run not in standard], f"Other runs in {out}")
 
 
-def _scale_words(run: "FoundRun") -> str:
+def _scale_words(run: "KeptRun") -> str:
     """Returns the scale of a finished run, with a star if `wane reproduce` would compute it again."""
     from wane.lab.runs import Run
 
@@ -75,7 +74,7 @@ def _scale_words(run: "FoundRun") -> str:
     return scale if same else f"{scale}*"
 
 
-def _print_runs(console: Terminal, runs: Sequence["FoundRun"], title: str) -> None:
+def _print_runs(console: Terminal, runs: Sequence["KeptRun"], title: str) -> None:
     """Prints the state and the folder of each run, and the command that resumes an interrupted run."""
     from wane.lab import report as reports
 
@@ -108,16 +107,16 @@ def show(
         verbose: print where the experiment differs from the paper, and every claim with its statement and details
     """
     from wane.lab import report as reports
-    from wane.lab.report.lookup import runs_called, standard_run
+    from wane.lab.report.kept_runs import runs_called, standard_run
     from wane.lab.report.words import command
 
     console, runs = Terminal(), runs_called(name, _roots(out))
-    told = runs[0].texts if runs and runs[0].texts else find(name) if name in modules() or not runs else None
-    if told:
-        about = Text.assemble((told.title, "bold"), f" ({told.source})\n{told.summary}")
+    texts = runs[0].texts if runs and runs[0].texts else find(name) if name in modules() or not runs else None
+    if texts:
+        about = Text.assemble((texts.title, "bold"), f" ({texts.source})\n{texts.summary}")
         console.print(about)
-    if told and verbose and told.differences:
-        console.print(f"Where we differ: {told.differences}")
+    if texts and verbose and texts.differences:
+        console.print(f"Where we differ: {texts.differences}")
     chosen = standard_run(name, scale, runs)
     if chosen is None and not any(run.started for run in runs):
         console.say(f"not run yet: {command(name, scale or 'quick', {}, out)}")
@@ -154,9 +153,9 @@ def compare(
         out: folder of all runs
         verbose: show the differences of all rows of the tables
     """
+    from wane.lab.report.compare import MOST_LINES, differences
     from wane.lab.report.compare import compare as compare_runs
-    from wane.lab.report.differences import MOST_LINES, differences
-    from wane.lab.report.lookup import one_run
+    from wane.lab.report.kept_runs import one_run
 
     console, most = Terminal(), None if verbose else MOST_LINES
     one, other = (one_run(name, scale, _roots(out)) for name in (a, b))

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import tyro
 
 from wane import user_files
+from wane.commands.arguments import parse, parse_settings
 from wane.commands.reading import list_experiments
 from wane.commands.terminal import Terminal
+from wane.executors import ExecutorOptions
 from wane.lab.registry import find
-from wane.lab.runs.arguments import parse
 from wane.lab.runs.errors import RunError, UsageError
-from wane.lab.runs.options import Launcher
 from wane.lab.scales import Scale
 from wane.settings import Checked, Range
 
@@ -23,11 +23,13 @@ if TYPE_CHECKING:
 
 Unprefixed = tyro.conf.arg(name="")
 """Marks a nested dataclass whose options do not begin with the name of its field."""
-LOCAL = Launcher()
 HOW = (
     "wane run NAME runs one of the experiments that `wane list` shows, wane run ./file.py or package.module one of "
     "your own. wane run NAME --help shows its settings, which are options too."
 )
+
+
+LOCAL = ExecutorOptions()
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,7 @@ class RunOptions(ScaleOption, Checked):
 
     out: Path = Path("out")
     """folder of all runs"""
-    launch: Annotated[Launcher, Unprefixed] = LOCAL
+    launch: Annotated[ExecutorOptions, Unprefixed] = LOCAL
     resume: bool = False
     """go on where an interrupted run stopped"""
     save_seconds: Annotated[float, Range(0, 1_000_000)] = 10.0
@@ -78,8 +80,6 @@ def parse_run(words: Sequence[str]) -> tuple[RunOptions, Any, str]:
     The name and the scale decide which settings there are and what their defaults are, so they are read first. Raises
     UsageError, UnknownName or SettingError for words that make no sense.
     """
-    from wane.lab.runs.settings import parse_settings
-
     known, rest = parse(ScaleOption, words, "wane run", add_help=False, return_unknown_args=True)
     if not rest or rest[0].startswith("-"):
         raise UsageError("name the experiment before its options: wane run NAME … (wane list shows the names)")
@@ -91,7 +91,7 @@ def parse_run(words: Sequence[str]) -> tuple[RunOptions, Any, str]:
 
 def refuse_other_file(run: "Run") -> None:
     """Raises RunError if a folder holds results of another file with an experiment of this name."""
-    from wane.lab.report.collect import read
+    from wane.lab.report.kept_runs import read
 
     folder = run.folder.path
     found = read(folder).record.get("file") if user_files.is_file_name(run.name) and folder.is_dir() else None

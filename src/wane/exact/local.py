@@ -22,10 +22,11 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
+from wane.checks import check_tolerance, check_whole
 from wane.depletion import Depletion
 from wane.exact.enclosing import EPSILON, ROWS, Ball, Enclosure, Patch, single_sites
 from wane.exact.exploring import Explored, find_payers
-from wane.exact.representations import check_depletion, check_tolerance, check_whole
+from wane.exact.representations import check_depletion
 from wane.function_kernel import FunctionKernel
 from wane.kernels import reachable
 from wane.limits import memory_limit

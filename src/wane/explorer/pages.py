@@ -121,9 +121,9 @@ def _describe(world: World) -> dict[str, Any]:
 
     Of several starts, the last of the most probable ones is taken.
     """
-    told = describe(world)
+    description = describe(world)
     last = world.n_states - 1 - int(np.argmax(world.start[::-1]))
-    return {name: value for name, value in told.items() if name not in ("policies", "observation")} | {
+    return {name: value for name, value in description.items() if name not in ("policies", "observation")} | {
         "start": world.map.cells[last].tolist()
     }
 

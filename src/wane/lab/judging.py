@@ -30,8 +30,8 @@ def matches(found: Estimate, target: float, margin: float, detail: str = "") -> 
     [True, None, False]
     """
     low, high = target - margin, target + margin
-    told = f"the margin is {target:g} ± {margin:g}" + (f"; {detail}" if detail else "")
-    return _finding(found, low < found.low and found.high < high, found.high <= low or found.low >= high, told)
+    full = f"the margin is {target:g} ± {margin:g}" + (f"; {detail}" if detail else "")
+    return _finding(found, low < found.low and found.high < high, found.high <= low or found.low >= high, full)
 
 
 def _finding(found: Estimate, holds: bool, fails: bool, detail: str) -> Finding:

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wane import user_files
+from wane.extras import MissingExtra
 from wane.names import UnknownName, unknown
 
 if TYPE_CHECKING:
@@ -106,6 +107,23 @@ def modules() -> dict[str, str]:
 def names() -> tuple[str, ...]:
     """Returns the names of all experiments, in the order of the report."""
     return tuple(modules())
+
+
+def experiments() -> dict[str, "Experiment"]:
+    """Loads all experiments, by name and in the order of the report.
+
+    One that cannot be loaded is left out, with a warning that says why, so that it does not hide the others.
+    """
+    found: dict[str, Experiment] = {}
+    for name in modules():
+        try:
+            found[name] = find(name)
+        except MissingExtra:
+            raise
+        except Exception as error:
+            text = str(error) if isinstance(error, UnknownName) else f"experiment {name!r} cannot be imported: {error}"
+            warnings.warn(text, stacklevel=2)
+    return found
 
 
 def results() -> list[Path]:

@@ -1,21 +1,25 @@
 """The reproduction report. It is made from run folders alone: their texts, claims, pictures and costs.
 
-`wane.lab.report.compare` and `differences` compare two runs; they load pandas, so they are imported apart.
+`wane.lab.report.compare` compares two runs.
 """
 
+from typing import TYPE_CHECKING
+
 from wane.extras import require
+from wane.lazy import attach
 
 require("experiments", "wane.lab.report")
 
-from wane.lab.report.collect import Run, Texts, collect
-from wane.lab.report.page import build, write
-from wane.lab.report.places import Row, paper_table
-from wane.lab.report.started import Started
-from wane.lab.report.terminal import details, one_line, run_state, summary
+if TYPE_CHECKING:
+    from wane.lab.report.contents import Started
+    from wane.lab.report.kept_runs import KeptRun, Texts, collect
+    from wane.lab.report.page import build, write
+    from wane.lab.report.terminal import details, one_line, run_state, summary
+    from wane.lab.report.verdicts import Row, paper_table
 
 __all__ = [
+    "KeptRun",
     "Row",
-    "Run",
     "Started",
     "Texts",
     "build",
@@ -27,3 +31,5 @@ __all__ = [
     "summary",
     "write",
 ]
+
+__getattr__, __dir__ = attach(__name__, renamed={"Run": "wane.lab.report.kept_runs.KeptRun"})

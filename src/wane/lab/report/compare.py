@@ -3,21 +3,26 @@
 Rows of two tables belong together if they agree in the key columns. These are the columns of text, and those columns
 of numbers that are needed to tell the rows of a seed apart. Every other column of numbers is compared: B − A, averaged
 over the rows that both have. With two or more common seeds, the difference has a 95 % interval, paired over seeds.
+`differences` shows a comparison in a terminal, short enough for 80 columns.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+from rich.console import Group, RenderableType
+from rich.text import Text
 
 from wane.files import find_published
-from wane.lab.report.collect import Run
-from wane.lab.report.words import dotted
+from wane.lab.report.kept_runs import KeptRun
+from wane.lab.report.terminal import STYLES, one_line
+from wane.lab.report.words import SIGNS, count, dotted, estimate, number, setting
 from wane.lab.statistics import paired_difference
 from wane.lab.tables import read_table
+from wane.texts import plain
 
 NOT_THERE = "not there"
 """Stands for a setting that only the other run has."""
@@ -25,6 +30,9 @@ MOST_KEYS = 4
 """The most columns of numbers that are tried as keys."""
 MOST_GROUPS = 6
 """The most groups into which the rows of a table are divided, unless all are asked for."""
+
+MOST_LINES = 6
+"""The most lines of a table that are shown, unless all are asked for."""
 
 
 class Difference(NamedTuple):
@@ -56,7 +64,7 @@ class Comparison:
     """Sentences about tables, columns and rows that only one of the runs has."""
 
 
-def compare(a: Run, b: Run, all_groups: bool = False) -> Comparison:
+def compare(a: KeptRun, b: KeptRun, all_groups: bool = False) -> Comparison:
     """Returns how two whole runs differ. With `all_groups`, rows are grouped by all key columns."""
     notes: list[str] = []
     differences: list[Difference] = []
@@ -187,13 +195,103 @@ def _difference(table: str, column: str, group: str, rows: pd.DataFrame) -> Diff
     return Difference(table, column, group, float(a.mean()), float(b.mean()), difference, interval, largest)
 
 
-def _settings(a: Run, b: Run) -> dict[str, tuple[Any, Any]]:
+def _settings(a: KeptRun, b: KeptRun) -> dict[str, tuple[Any, Any]]:
     one, other = (dotted(run.record["settings"]) for run in (a, b))
     names = dict.fromkeys([*one, *other])
     pairs = {name: (one.get(name, NOT_THERE), other.get(name, NOT_THERE)) for name in names}
     return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
 
 
-def _claims(a: Run, b: Run) -> dict[str, tuple[Any, Any]]:
+def _claims(a: KeptRun, b: KeptRun) -> dict[str, tuple[Any, Any]]:
     one, other = ({claim["name"]: claim for claim in run.claims} for run in (a, b))
     return {name: (one.get(name), other.get(name)) for name in dict.fromkeys([*one, *other])}
+
+
+def differences(a: KeptRun, b: KeptRun, found: Comparison, width: int, most: int | None = MOST_LINES) -> RenderableType:
+    """Returns what differs between two runs: settings, then claims side by side, then the numbers of their tables.
+
+    Of each table the first `most` lines are shown, or all if `most` is None.
+    """
+    lines = [one_line(("A  ", "bold"), plain(str(a.folder))), one_line(("B  ", "bold"), plain(str(b.folder)))]
+    return Group(*lines, *_settings_shown(found), *_claims_shown(found, width), *_tables_shown(found, width, most))
+
+
+def _settings_shown(found: Comparison) -> Iterator[RenderableType]:
+    if not found.settings:
+        yield Text("\nAll settings are the same.")
+        return
+    yield Text(f"\n{count(len(found.settings), 'setting differs', 'settings differ')}", "bold")
+    longest = max(map(len, found.settings))
+    for name, (one, other) in found.settings.items():
+        yield one_line(plain(f"  {name:<{longest}}  {setting(one)} → {setting(other)}"))
+
+
+def _claims_shown(found: Comparison, width: int) -> Iterator[RenderableType]:
+    """Yields a line for each claim. Where two intervals do not fit into a line, only the estimates are shown."""
+    if not found.claims:
+        return
+    changed = sum(_verdict(one) != _verdict(other) for one, other in found.claims.values())
+    verdicts = count(changed, "verdict differs", "verdicts differ") if changed else "all verdicts are the same"
+    yield Text(f"\nClaims in A and B: {verdicts}", "bold")
+    longest = max(map(len, found.claims))
+    texts = [(_claim_shown(one), _claim_shown(other)) for one, other in found.claims.values()]
+    if max(longest + len(one) + len(other) for one, other in texts) + 6 > width:
+        texts = [(one.partition(" [")[0], other.partition(" [")[0]) for one, other in texts]
+    widest = max(len(one) for one, _ in texts)
+    for (name, (one, other)), (text, other_text) in zip(found.claims.items(), texts, strict=True):
+        style = "" if _verdict(one) == _verdict(other) else "bold"
+        yield one_line(
+            (plain(f"  {name:<{longest}}  "), style),
+            (f"{text:<{widest}}  ", STYLES.get(_verdict(one), "")),
+            (other_text, STYLES.get(_verdict(other), "")),
+        )
+
+
+def _verdict(record: Any) -> str:
+    return record["verdict"] if record else "not there"
+
+
+def _claim_shown(record: Any) -> str:
+    """Returns a sign for the verdict, and the estimate."""
+    return f"{SIGNS[record['verdict']]} {estimate(record)}".strip() if record else "not there"
+
+
+def _tables_shown(found: Comparison, width: int, most: int | None) -> Iterator[RenderableType]:
+    yield Text("\nTables: B − A, with 95 % intervals over common seeds", "bold")
+    by_table: dict[str, list[Difference]] = {}
+    for each in found.differences:
+        by_table.setdefault(each.table, []).append(each)
+    same = [name for name, each in by_table.items() if all(one.largest == 0 for one in each)]
+    for name, each in by_table.items():
+        if name not in same:
+            yield Text(plain(f"  {name}"))
+            yield from _rows(each, width, most)
+    if same:
+        yield Text(plain(f"  The same in both: {', '.join(same)}."))
+    for note in found.notes:
+        yield Text(plain(f"  {note}"), "dim")
+
+
+def _rows(each: Sequence[Difference], width: int, most: int | None) -> Iterator[RenderableType]:
+    """Yields the first `most` lines, one for each column and group, with the numbers at the right margin."""
+    by_column = sorted(each, key=lambda one: [other.column for other in each].index(one.column))[:most]
+    lines = [(plain(f"    {one.column}" + (f", {one.group}" if one.group else "")), _change(one)) for one in by_column]
+    widest = min(width, max(len(name) + len(numbers) + 2 for name, numbers in lines))
+    for name, numbers in lines:
+        space = max(widest - len(numbers) - 2, 12)
+        cut = name if len(name) <= space else f"{name[: space - 1]}…"
+        yield one_line(f"{cut:<{space}}  {numbers}")
+    if most is not None and len(each) > most:
+        yield Text(f"    … and {len(each) - most} more lines, which --verbose shows", "dim")
+
+
+def _change(one: Difference) -> str:
+    if one.largest == 0:
+        return "the same"
+    if one.interval is None:
+        return f"{_signed(one.difference)} ({number(one.mean_a)} → {number(one.mean_b)})"
+    return f"{_signed(one.difference)} [{number(one.interval[0])}, {number(one.interval[1])}]"
+
+
+def _signed(value: float) -> str:
+    return f"+{number(value)}" if value > 0 else number(value)

@@ -17,12 +17,20 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from wane import files
-from wane.lab.registry import find, names
+from wane.lab import registry
 from wane.lab.report import words
-from wane.lab.report.collect import Run, collect
+from wane.lab.report.kept_runs import KeptRun, collect
 from wane.lab.report.pictures import Picture, PictureError, thumbnail
-from wane.lab.report.places import missing, rows_of
-from wane.lab.report.verdicts import Entry, Known, Line, entries, scales_of, tally
+from wane.lab.report.verdicts import (
+    Experiment,
+    JudgedClaim,
+    JudgedExperiment,
+    judged,
+    missing,
+    rows_of,
+    scales_of,
+    tally,
+)
 from wane.texts import plain
 
 STYLE = Path(__file__).with_name("style.css")
@@ -30,24 +38,24 @@ POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
 """What a browser may load: pictures and style that are in the file, and nothing else."""
 ATTENTION = ("fails", "undecided", "not tested", "not run")
 """The verdicts of the paper's claims that the page lists."""
+Pair = tuple[JudgedExperiment, JudgedClaim]
 WIDE = 600
 """A figure that is wider than this many pixels scrolls on a phone instead of shrinking."""
 
 
-def write(path: str | Path, *roots: str | Path, experiments: Sequence[Known] | None = None) -> Path:
+def write(path: str | Path, *roots: str | Path, experiments: Sequence[Experiment] | None = None) -> Path:
     """Writes the report of all runs below some folders, and returns its path.
 
     The report also lists those `experiments` (by default all registered ones) that were not run.
     """
-    if experiments is None:
-        experiments = [find(name) for name in names()]
-    page = build(collect(*roots), experiments)
+    known = list(registry.experiments().values()) if experiments is None else experiments
+    page = build(collect(*roots), known)
     return files.write(Path(path), lambda draft: draft.write_text(page, encoding="utf-8"))
 
 
-def build(runs: Sequence[Run], experiments: Sequence[Known]) -> str:
+def build(runs: Sequence[KeptRun], experiments: Sequence[Experiment]) -> str:
     """Returns the report as HTML: the experiments in their order, and after them those that only the runs know."""
-    found = entries(runs, experiments)
+    found = judged(runs, experiments)
     rows = rows_of(found)
     return (
         _environment()
@@ -55,41 +63,41 @@ def build(runs: Sequence[Run], experiments: Sequence[Known]) -> str:
         .render(
             policy=POLICY,
             style=STYLE.read_text("utf-8"),
-            entries=found,
-            entries_by_name={entry.name: entry for entry in found},
+            experiments=found,
+            experiments_by_name={experiment.name: experiment for experiment in found},
             thumbnails=_thumbnails(found),
             scales=scales_of(runs),
             figures=[row for row in rows if not row.is_erratum],
             printed=[row for row in rows if row.is_erratum],
             missing=missing(found),
-            attention_lines={verdict: _lines_with(found, ("paper",), (verdict,)) for verdict in ATTENTION},
-            ours=_lines_with(found, ("ours", "identity"), ("fails", "undecided")),
+            attention_claims={verdict: _pairs_with(found, ("paper",), (verdict,)) for verdict in ATTENTION},
+            ours=_pairs_with(found, ("ours", "identity"), ("fails", "undecided")),
             damaged=[run for run in runs if run.problems],
             counts={
-                kind: tally(line.verdict for _, line in _lines(found) if line.kind == kind) for kind in words.KINDS
+                kind: tally(claim.verdict for _, claim in _pairs(found) if claim.kind == kind) for kind in words.KINDS
             },
             totals=_totals(found, runs),
         )
     )
 
 
-def _lines(found: Sequence[Entry]) -> list[tuple[Entry, Line]]:
+def _pairs(found: Sequence[JudgedExperiment]) -> list[Pair]:
     """Returns every claim with its experiment."""
-    return [(entry, line) for entry in found for line in entry.lines]
+    return [(experiment, claim) for experiment in found for claim in experiment.claims]
 
 
-def _lines_with(found: Sequence[Entry], kinds: Sequence[str], verdicts: Sequence[str]) -> list[tuple[Entry, Line]]:
+def _pairs_with(found: Sequence[JudgedExperiment], kinds: Sequence[str], verdicts: Sequence[str]) -> list[Pair]:
     """Returns the claims of some kinds that have one of some verdicts, in the order of the verdicts."""
-    lines = _lines(found)
-    return [pair for verdict in verdicts for pair in lines if pair[1].verdict == verdict and pair[1].kind in kinds]
+    chosen = [(experiment, claim) for experiment, claim in _pairs(found) if claim.kind in kinds]
+    return [pair for verdict in verdicts for pair in chosen if pair[1].verdict == verdict]
 
 
-def _thumbnails(found: Sequence[Entry]) -> dict[str, Picture]:
+def _thumbnails(found: Sequence[JudgedExperiment]) -> dict[str, Picture]:
     """Returns a small picture of each experiment's figure. An experiment without a whole figure has none."""
     small: dict[str, Picture] = {}
-    for entry in found:
+    for experiment in found:
         try:
-            small |= {entry.name: thumbnail(entry.raster)} if entry.raster else {}
+            small |= {experiment.name: thumbnail(experiment.raster)} if experiment.raster else {}
         except PictureError:
             # The page names what is wrong with the figure where it shows the run.
             continue
@@ -122,7 +130,7 @@ def _environment() -> Environment:
     return environment
 
 
-def _totals(found: Sequence[Entry], runs: Sequence[Run]) -> dict[str, Any]:
+def _totals(found: Sequence[JudgedExperiment], runs: Sequence[KeptRun]) -> dict[str, Any]:
     """Returns what all runs together cost and were made with."""
     seconds: dict[str, float] = {}
     versions: dict[str, dict[str, None]] = {}
@@ -134,7 +142,7 @@ def _totals(found: Sequence[Entry], runs: Sequence[Run]) -> dict[str, Any]:
     times = sorted(run.record["finished"] for run in runs if "finished" in run.record)
     return {
         "experiments": len(found),
-        "with_runs": sum(bool(entry.runs) for entry in found),
+        "with_runs": sum(bool(experiment.runs) for experiment in found),
         "runs": len(runs),
         "finished": " to ".join(dict.fromkeys(words.moment(time) for time in (times[:1] + times[-1:]))),
         "cost": "; ".join(f"{words.duration(time)} on {device}" for device, time in seconds.items()),

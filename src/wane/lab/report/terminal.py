@@ -11,8 +11,8 @@ from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from wane.lab.report.collect import Run
-from wane.lab.report.verdicts import Entry, Known, entries, tally
+from wane.lab.report.kept_runs import KeptRun
+from wane.lab.report.verdicts import Experiment, JudgedExperiment, judged, tally
 from wane.lab.report.words import SIGNS, changes, count, estimate, tally_sentence
 from wane.texts import plain
 
@@ -21,7 +21,7 @@ ORDER = ("fails", "undecided", "not tested", "holds")
 """The verdicts in the order of the summary. What needs attention comes first."""
 
 
-class Finding(NamedTuple):
+class Judged(NamedTuple):
     """A claim with the verdict that counts."""
 
     experiment: str
@@ -29,31 +29,33 @@ class Finding(NamedTuple):
     record: Any
 
 
-def summary(runs: Sequence[Run], experiments: Sequence[Known] = ()) -> RenderableType:
+def summary(runs: Sequence[KeptRun], experiments: Sequence[Experiment] = ()) -> RenderableType:
     """Returns how many claims have each verdict, then a line for each claim, failing claims first.
 
     With several experiments, claims that hold are counted in one line, and so are claims that were not run. Runs with
     changed settings have one line each. The claims of a single run are all listed, whatever its settings are.
     """
-    found = entries(runs, experiments)
+    found = judged(runs, experiments)
     if len(runs) == 1 and runs[0].changed:
-        return _listed([Finding(found[0].name, runs[0].scale, record) for record in runs[0].claims], [])
-    not_run = {entry.name: sum(line.verdict == "not run" for line in entry.lines) for entry in found}
+        return _listed([Judged(found[0].name, runs[0].scale, record) for record in runs[0].claims], [])
+    not_run = {experiment.name: sum(claim.verdict == "not run" for claim in experiment.claims) for experiment in found}
     missing = [plain(f"{name} ({count(n, 'claim', 'claims')})") for name, n in not_run.items() if n]
     blocks = [_listed(list(_findings(found)), missing, sum(not_run.values())), *_other_runs(runs)]
     return Group(*blocks)
 
 
-def details(runs: Sequence[Run], experiments: Sequence[Known] = ()) -> RenderableType:
+def details(runs: Sequence[KeptRun], experiments: Sequence[Experiment] = ()) -> RenderableType:
     """Returns every claim of every run with its statement, its estimate and the details of its test."""
-    found = entries(runs, experiments)
+    found = judged(runs, experiments)
     changed = len(runs) == 1 and runs[0].changed
-    lines = [line.verdict for entry in found for line in entry.lines]
-    verdicts = [record["verdict"] for record in runs[0].claims] if changed else lines
-    return Group(*(block for entry in found for block in _entry_details(entry)), Text(_counts(verdicts), "bold"))
+    standard = [claim.verdict for experiment in found for claim in experiment.claims]
+    verdicts = [record["verdict"] for record in runs[0].claims] if changed else standard
+    return Group(
+        *(block for experiment in found for block in _experiment_details(experiment)), Text(_counts(verdicts), "bold")
+    )
 
 
-def run_state(run: Run) -> str:
+def run_state(run: KeptRun) -> str:
     """Returns the state of a run in a few words.
 
     If a run has begun again over earlier results, this is its progress.
@@ -71,7 +73,7 @@ def one_line(*parts: str | tuple[str, str]) -> Text:
     return Text.assemble(*parts, no_wrap=True, overflow="ellipsis")
 
 
-def _listed(findings: Sequence[Finding], missing: Sequence[str], not_run: int = 0) -> Group:
+def _listed(findings: Sequence[Judged], missing: Sequence[str], not_run: int = 0) -> Group:
     """Returns how many claims have each verdict, and a line for each claim."""
     verdicts = [finding.record["verdict"] for finding in findings] + ["not run"] * not_run
     scales = {finding.scale for finding in findings}
@@ -89,24 +91,24 @@ def _listed(findings: Sequence[Finding], missing: Sequence[str], not_run: int = 
             padded = "  ".join(plain(name).ljust(width) for name, width in zip(names, widths, strict=True))
             padded = padded.rstrip() if several and where else padded
             scale = "" if where else f"{finding.scale:<5}  "
-            told = _told(finding.record, with_estimate=not several)
-            lines.append(one_line((f"{SIGNS[verdict]} {padded}", STYLES[verdict]), f"  {scale}{told}"))
+            text = _text(finding.record, with_estimate=not several)
+            lines.append(one_line((f"{SIGNS[verdict]} {padded}", STYLES[verdict]), f"  {scale}{text}"))
     if len(listed) < len(findings):
         holding = Counter(finding.experiment for finding in findings if finding.record["verdict"] == "holds")
-        told = ", ".join(plain(f"{name} ({number})") for name, number in holding.items())
-        lines.append(Text(f"{SIGNS['holds']} what holds: {told}", STYLES["holds"]))
+        names = ", ".join(plain(f"{name} ({number})") for name, number in holding.items())
+        lines.append(Text(f"{SIGNS['holds']} what holds: {names}", STYLES["holds"]))
     if missing:
         lines.append(Text(f"{SIGNS['not run']} not run: {', '.join(missing)}", "dim"))
     return Group(*lines)
 
 
-def _names(findings: Sequence[Finding], several: bool) -> list[list[str]]:
+def _names(findings: Sequence[Judged], several: bool) -> list[list[str]]:
     """Returns the columns of names: experiments, if there are several, and claims."""
     experiments = [[finding.experiment for finding in findings]] if several else []
     return [*experiments, [finding.record["name"] for finding in findings]]
 
 
-def _told(record: Any, with_estimate: bool) -> str:
+def _text(record: Any, with_estimate: bool) -> str:
     """Returns the text of a claim's line: why it was not tested, or its statement, after its estimate if wanted."""
     if record["verdict"] == "not tested":
         return plain(record["detail"])
@@ -119,15 +121,15 @@ def _counts(verdicts: Iterable[str], where: str = "") -> str:
     return f"{tally_sentence(counts)}{where}." if counts else "There are no claims."
 
 
-def _findings(found: Iterable[Entry]) -> Iterator[Finding]:
+def _findings(found: Iterable[JudgedExperiment]) -> Iterator[Judged]:
     """Yields every claim that was run with the settings of a scale, with the record that decides its verdict."""
-    for entry in found:
-        for line in entry.lines:
-            if line.decisive and line.verdict != "not run":
-                yield Finding(entry.name, line.decisive, line.records[line.decisive])
+    for experiment in found:
+        for claim in experiment.claims:
+            if claim.decisive and claim.verdict != "not run":
+                yield Judged(experiment.name, claim.decisive, claim.records[claim.decisive])
 
 
-def _other_runs(runs: Sequence[Run]) -> Iterator[RenderableType]:
+def _other_runs(runs: Sequence[KeptRun]) -> Iterator[RenderableType]:
     """Yields a line for each run with changed settings, and for each damaged or unfinished run."""
     others = [run for run in runs if run.changed or run.problems or run.started]
     if others:
@@ -137,14 +139,14 @@ def _other_runs(runs: Sequence[Run]) -> Iterator[RenderableType]:
         yield one_line(plain(f"  {state:<{max(map(len, states))}}  {run.scale}/{run.folder.name}"))
 
 
-def _entry_details(entry: Entry) -> Iterator[RenderableType]:
-    yield Text(plain(f"{entry.name}: {entry.title}"), "bold")
-    for line in entry.lines:
-        for scale, record in line.records.items():
+def _experiment_details(experiment: JudgedExperiment) -> Iterator[RenderableType]:
+    yield Text(plain(f"{experiment.name}: {experiment.title}"), "bold")
+    for claim in experiment.claims:
+        for scale, record in claim.records.items():
             yield from _claim_details(record, f"{scale} scale")
-        if not line.records:
-            yield from _claim_details({"name": line.name, "statement": line.statement, "verdict": "not run"}, "")
-    for run in entry.runs:
+        if not claim.records:
+            yield from _claim_details({"name": claim.name, "statement": claim.statement, "verdict": "not run"}, "")
+    for run in experiment.runs:
         for record in run.claims if run.changed else ():
             yield from _claim_details(record, f"{run.scale} scale, {changes(run.changed)}")
         for problem in run.problems:

@@ -14,12 +14,12 @@ _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 SIGNS = {"holds": "✓", "fails": "✗", "undecided": "~", "not tested": "?", "not run": "○"}
 KINDS = {"paper": "the paper", "ours": "our question", "identity": "identity"}
 """Where a claim comes from, as the page says it."""
-_PHRASES = {
-    "holds": ("claim holds", "claims hold"),
-    "fails": ("claim fails", "claims fail"),
-    "undecided": ("claim is undecided", "claims are undecided"),
-    "not tested": ("claim was not tested", "claims were not tested"),
-    "not run": ("claim was not run", "claims were not run"),
+_VERBS = {
+    "holds": ("holds", "hold"),
+    "fails": ("fails", "fail"),
+    "undecided": ("is undecided", "are undecided"),
+    "not tested": ("was not tested", "were not tested"),
+    "not run": ("was not run", "were not run"),
 }
 
 
@@ -178,9 +178,9 @@ def evaluate_command(folder: Path, agent: str) -> str:
     return join(["wane", "evaluate", str(folder / "agents" / agent)])
 
 
-def count(n: int, one: str, many: str) -> str:
+def count(n: int, one: str, several: str) -> str:
     """Returns a number with the noun in singular or plural."""
-    return f"{n} {one if n == 1 else many}"
+    return f"{n} {one if n == 1 else several}"
 
 
 def phrase(verdict: str, n: int) -> str:
@@ -189,7 +189,12 @@ def phrase(verdict: str, n: int) -> str:
     >>> phrase("holds", 1), phrase("not tested", 2)
     ('claim holds', 'claims were not tested')
     """
-    return _PHRASES[verdict][n != 1]
+    return f"{'claim' if n == 1 else 'claims'} {verb(verdict, n)}"
+
+
+def verb(verdict: str, n: int) -> str:
+    """Returns what n claims do that have a verdict: "hold", "are undecided"."""
+    return _VERBS[verdict][n != 1]
 
 
 def short_phrase(verdict: str, n: int) -> str:

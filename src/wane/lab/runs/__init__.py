@@ -6,12 +6,10 @@ from wane.lazy import attach
 
 if TYPE_CHECKING:
     from wane.lab.runs.errors import CheckpointError, RunError
-    from wane.lab.runs.folder import Folder
     from wane.lab.runs.loop import SavingLoop
-    from wane.lab.runs.options import Launcher
-    from wane.lab.runs.run import Run
+    from wane.lab.runs.run import Folder, Run
     from wane.lab.runs.runner import run_all
 
-__all__ = ["CheckpointError", "Folder", "Launcher", "Run", "RunError", "SavingLoop", "run_all"]
+__all__ = ["CheckpointError", "Folder", "Run", "RunError", "SavingLoop", "run_all"]
 
-__getattr__, __dir__ = attach(__name__)
+__getattr__, __dir__ = attach(__name__, renamed={"Launcher": "wane.executors.ExecutorOptions"})

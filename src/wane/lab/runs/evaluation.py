@@ -85,9 +85,3 @@ def load_agent(folder: Path, trust: Sequence[str] = ()) -> Trained:
 def write_film(place: Any, found: Evaluation, path: Path) -> None:
     """Writes the first of the played episodes as a GIF."""
     place.film(jax.tree_util.tree_map(lambda values: values[0], found.episodes), path)
-
-
-def mean_and_error(values: Float[np.ndarray, " episodes"]) -> tuple[float, float | None]:
-    """Returns the mean and its standard error, which is None for a single episode."""
-    error = float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else None
-    return float(values.mean()), error

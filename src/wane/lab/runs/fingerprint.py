@@ -24,6 +24,7 @@ OUTSIDE = (
     "wane.__main__",
     "wane.cli",
     "wane.commands",
+    "wane.executors",
     "wane.lab.registry",
     "wane.lab.report",
     "wane.lab.runs",

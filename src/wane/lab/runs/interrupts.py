@@ -18,12 +18,12 @@ from contextlib import contextmanager
 from types import FrameType
 
 _received: list[int] = []
-"""The signals since the outermost `noted` began."""
+"""The signals since the outermost `collected` began."""
 _held: list[bool] = []
 """Not empty while the first Ctrl-C is only noted."""
 
 
-def _note(number: int, frame: FrameType | None) -> None:
+def _receive(number: int, frame: FrameType | None) -> None:
     _received.append(number)
     if not _held or len(_received) > 1:
         raise KeyboardInterrupt
@@ -41,13 +41,13 @@ def check() -> None:
 
 
 @contextmanager
-def noted() -> Iterator[None]:
+def collected() -> Iterator[None]:
     """Notes every Ctrl-C until the block ends, which then raises KeyboardInterrupt. Signals reach the main thread only.
 
     An error after a Ctrl-C is taken for its effect: libraries turn a KeyboardInterrupt into errors of their own.
     """
     earlier = signal.getsignal(signal.SIGINT)
-    if threading.current_thread() is not threading.main_thread() or earlier in (signal.SIG_IGN, None, _note):
+    if threading.current_thread() is not threading.main_thread() or earlier in (signal.SIG_IGN, None, _receive):
         yield
         return
     hook, timers = sys.unraisablehook, list[threading.Timer]()
@@ -60,7 +60,7 @@ def noted() -> Iterator[None]:
             hook(forgotten)
 
     _received.clear()
-    signal.signal(signal.SIGINT, _note)
+    signal.signal(signal.SIGINT, _receive)
     sys.unraisablehook = repeat
     try:
         yield
@@ -80,7 +80,7 @@ def noted() -> Iterator[None]:
 @contextmanager
 def held() -> Iterator[None]:
     """Holds the first Ctrl-C back until the block ends. A second one interrupts at once."""
-    with noted():
+    with collected():
         check()
         _held.append(True)
         try:

@@ -5,7 +5,11 @@ raises an error is "not tested", with the reason. A figure or a film that cannot
 why under `failures`. With the environment variable WANE_DEBUG such an error ends the run with its traceback instead.
 """
 
+import datetime
+import importlib.metadata
 import os
+import platform
+import subprocess
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,31 +18,32 @@ from typing import Any
 import matplotlib
 from rich.console import Console
 
+import wane
 from wane.files import write_json
 from wane.lab.contract import Claim, Experiment, Settings, Tables, join
-from wane.lab.runs import record
-from wane.lab.runs.launchers import Task
-from wane.lab.runs.options import Launcher
-from wane.lab.runs.parts import AgentFiles, Part, checksums, load_part, write_agents, write_tables
-from wane.lab.runs.run import Run
-from wane.lab.runs.started import source_file
+from wane.lab.runs.job import AgentFiles, Job, Part, checksums, load_part, write_agents, write_tables
+from wane.lab.runs.run import Run, as_json
 
+PACKAGES = ("equinox", "jax", "jaxlib", "matplotlib", "numpy", "optax", "pandas", "pyarrow", "scipy")
+TEXTS = ("title", "source", "summary", "differences", "paper_cost")
 MOST_AGENT_BYTES = 20_000_000
 """Agents that are larger than this together stay in the checkpoint, so that a run's folder can be passed on."""
 
 
-def publish(run: Run, tasks: Sequence[Task], launcher: Launcher, console: Console) -> None:
-    """Replaces the results in a run's folder with those of its parts, and prints how many claims hold."""
-    parts = {task: load_part(task.folder) for task in tasks}
-    experiment, seeded = run.experiment, [part for task, part in parts.items() if task.seeds is not None]
-    fixed = [part.tables for task, part in parts.items() if task.seeds is None]
+def publish(run: Run, jobs: Sequence[Job], launcher: str, console: Console) -> None:
+    """Replaces the results in a run's folder with those of its parts, and prints how many claims hold.
+
+    `launcher` says where the jobs were computed: "local", "ray", or the name of another kind of executor.
+    """
+    parts = {job: load_part(job.folder) for job in jobs}
+    experiment, seeded = run.experiment, [part for job, part in parts.items() if job.seeds is not None]
+    fixed = [part.tables for job, part in parts.items() if job.seeds is None]
     tables = join(fixed[0] if fixed else {}, [part.tables for part in seeded])
     claims = [_judge(claim, run.settings, tables) for claim in experiment.claims]
     agents = _agents(run, list(parts.values()), console)
-    about = {"experiment": run.filed, "scale": run.scale, "settings": record.plain(run.settings)}
-    about |= {"changed": {name: record.plain(value) for name, value in run.changed.items()}}
-    about |= record.about(experiment) | {"fingerprint": run.fingerprint} | _cost(list(parts.values()))
-    about |= {"launcher": launcher.launcher, "parts": max(1, len(seeded)), "file": source_file(run)}
+    about = run.about | {"scale": run.scale, "settings": as_json(run.settings)} | _software(experiment)
+    about |= {"fingerprint": run.fingerprint, "launcher": launcher, "parts": max(1, len(seeded))}
+    about |= _cost(list(parts.values()))
 
     def fill(folder: Path) -> None:
         write_tables(folder, tables)
@@ -53,6 +58,32 @@ def publish(run: Run, tasks: Sequence[Task], launcher: Launcher, console: Consol
     run.folder.publish(fill)
     verdicts = [claim["verdict"] for claim in claims]
     console.print(f"{run.filed}: {verdicts.count('holds')} of {len(verdicts)} claims hold, {about['seconds']:.1f} s")
+
+
+def _software(experiment: Experiment) -> dict[str, Any]:
+    """Returns what run.json says about the experiment and the software. The report takes its texts from here."""
+    versions = {name: importlib.metadata.version(name) for name in PACKAGES}
+    return {
+        "texts": {name: getattr(experiment, name) for name in TEXTS},
+        "versions": {"wane": wane.__version__, "python": platform.python_version()} | versions,
+        "commit": commit(),
+        "finished": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+    }
+
+
+def commit() -> str | None:
+    """Returns the commit of the package's source, with "+" if it has changed since, or None outside of a checkout."""
+
+    def git(*words: str) -> str:
+        folder = Path(__file__).parent
+        return subprocess.run(["git", *words], cwd=folder, capture_output=True, text=True, check=True).stdout.strip()
+
+    try:
+        if not (Path(git("rev-parse", "--show-toplevel")) / "src" / "wane").is_dir():
+            return None
+        return git("rev-parse", "--short=12", "HEAD") + ("+" if git("status", "--porcelain", "--", "../") else "")
+    except (OSError, subprocess.CalledProcessError):
+        return None
 
 
 def _cost(parts: Sequence[Part]) -> dict[str, Any]:
@@ -102,24 +133,24 @@ def write_pictures(
     png, svg = folder / "figure.png", folder / "figure.svg"
     # With a fixed salt, the same figure gives the same file.
     style = matplotlib.rc_context({"svg.hashsalt": "wane", "svg.fonttype": "path"})
-    with _noting("figure", failures, [png, svg]), style:
+    with _noting_failure("figure", failures, [png, svg]), style:
         figure = experiment.figure(settings, tables)
         figure.savefig(png, dpi=150)
         figure.savefig(svg, metadata={"Date": None})
     films: Mapping[str, Callable[[Path], Any]] = {}
-    with _noting("films", failures, ()):
+    with _noting_failure("films", failures, ()):
         films = experiment.films(settings, tables) if experiment.films else {}
     titles = {}
     for i, (title, film) in enumerate(films.items()):
         path = folder / f"film-{i}.gif"
-        with _noting(f"film {title!r}", failures, [path]):
+        with _noting_failure(f"film {title!r}", failures, [path]):
             film(path)
             titles[path.name] = title
     return titles, failures
 
 
 @contextmanager
-def _noting(what: str, failures: dict[str, str], files: Iterable[Path]) -> Iterator[None]:
+def _noting_failure(what: str, failures: dict[str, str], files: Iterable[Path]) -> Iterator[None]:
     """Notes why something could not be drawn, instead of raising, and deletes its unfinished files."""
     try:
         yield

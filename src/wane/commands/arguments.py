@@ -1,9 +1,11 @@
-"""Reads the words of a command line into a dataclass or into the arguments of a function.
+"""Reads the words of a command line: into a dataclass, the arguments of a function, or the settings of an experiment.
 
-An error is one line that names the option. This module loads neither JAX nor pandas.
+Every field of an experiment's settings is an option, nested ones included. An error is one line that names the option.
+This module loads neither JAX nor pandas.
 """
 
 import contextlib
+import dataclasses
 import functools
 import inspect
 import io
@@ -11,14 +13,19 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 from types import NoneType, UnionType
-from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import tyro
 from tyro.constructors import ConstructorRegistry, PrimitiveConstructorSpec, PrimitiveTypeInfo
 
 from wane.lab.runs.errors import UsageError
-from wane.settings import check_values, deferred
+from wane.settings import check, check_values, deferred
 from wane.texts import cut
+
+if TYPE_CHECKING:
+    from wane.lab.contract import Experiment, Settings
+
+Options = TypeVar("Options")
 
 REGISTRY = ConstructorRegistry()
 SENTENCES = {
@@ -41,15 +48,15 @@ def parse(kind: Any, words: Sequence[str], prog: str, **options: Any) -> Any:
     Raises UsageError if an option is unknown, lacks its value or has a value of the wrong type. With --help, tyro
     prints the help and ends the program.
     """
-    told = io.StringIO()
+    complaint = io.StringIO()
     _refused.clear()
     try:
-        with deferred(), contextlib.redirect_stderr(told):
+        with deferred(), contextlib.redirect_stderr(complaint):
             return tyro.cli(kind, args=list(words), prog=prog, registry=REGISTRY, **options)
     except SystemExit as end:
         if not end.code:
             raise
-        raise UsageError(one_line(told.getvalue(), prog)) from None
+        raise UsageError(one_line(complaint.getvalue(), prog)) from None
 
 
 def parse_call(function: Callable[..., None], words: Sequence[str], prog: str) -> dict[str, Any]:
@@ -65,6 +72,31 @@ def parse_call(function: Callable[..., None], words: Sequence[str], prog: str) -
     found = parse(arguments, words, prog)
     check_values(found, get_type_hints(function, include_extras=True))
     return found
+
+
+def parse_settings(
+    experiment: "Experiment", options: Options, words: Sequence[str], prog: str
+) -> tuple[Options, "Settings"]:
+    """Reads the options of a run and the settings of an experiment from the words of a command line.
+
+    `options` is a dataclass with a field `scale`, which chooses the preset. Its values and those of the preset are the
+    defaults. Options of a nested dataclass begin with its name: --agent.step-size. Raises UsageError for words
+    that make no sense, and SettingError for a setting that cannot be used.
+    """
+    preset = experiment.settings(options.scale)  # pyright: ignore[reportAttributeAccessIssue]
+    if not hasattr(preset, "seeds") and any(word.partition("=")[0] == "--seeds" for word in words):
+        raise UsageError(f"--seeds: {experiment.name} has no seeds, because nothing in it is random")
+    both = dataclasses.make_dataclass(
+        "Both",
+        [
+            (name, Annotated[type(default), tyro.conf.arg(name="")], dataclasses.field(default=default))
+            for name, default in (("options", options), ("settings", preset))
+        ],
+        frozen=True,
+    )
+    parsed = parse(both, words, prog, description=f"{experiment.title}. {experiment.summary}")
+    check(parsed)
+    return parsed.options, parsed.settings
 
 
 def one_line(text: str, prog: str) -> str:

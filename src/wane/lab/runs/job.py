@@ -1,19 +1,37 @@
-"""A part of a run: the tables and the agents of one task, and the folder that keeps them until all parts are there.
+"""A job: an experiment with some of its seeds, or the part of it that needs no seed.
+
+The tables of a job depend on nothing else, so jobs can be divided, lost and repeated. What a job computed is a part of
+the run. Its folder keeps it until all parts are there:
 
 part.json           the fingerprint, what the part cost, and the SHA-256 of every file below
 tables/NAME.parquet
 agents/NAME/…       trained agents, as they save themselves
+
+A part is written and read again even if one process computes the whole run: a kill, a full disk or a picture that fails
+afterwards then loses nothing, and a resumed run tests its claims with the same tables as one that never stopped.
 """
 
+import contextlib
+import os
+import pickle
+import platform
 import re
+import resource
 import shutil
+import sys
 import tempfile
 from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import jax
+
+from wane import user_files
 from wane.files import DamagedFile, checksum, read_bytes, read_json, write, write_json
-from wane.lab.contract import Savable, Tables
+from wane.lab.contract import Savable, Settings, Tables
+from wane.lab.registry import find
+from wane.lab.runs.loop import Report, SavingLoop
 from wane.lab.tables import read_table
 
 AgentFiles = dict[str, bytes]
@@ -21,13 +39,57 @@ AgentFiles = dict[str, bytes]
 
 
 class Part(NamedTuple):
-    """What one task computed."""
+    """What one job computed."""
 
     tables: Tables
     agents: dict[str, AgentFiles]
-    """Trained agents as files: a task may be computed on another machine, which returns them as bytes."""
+    """Trained agents as files: a job may be computed on another machine, which returns them as bytes."""
     cost: dict[str, Any]
     """Its seconds, device and peak memory."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """Some seeds of an experiment, or the part of it that needs no seed (`seeds` is then None)."""
+
+    experiment: str
+    settings: Settings
+    seeds: tuple[int, ...] | None
+    folder: Path
+    """The folder of its checkpoints and, when it is done, of its part."""
+    fingerprint: str
+    save_seconds: float | int = 10.0
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # The settings' class may be defined in a file, which another process must load before it can unpickle them.
+        values = tuple(getattr(self, field.name) for field in fields(self))
+        path = user_files.path_of(self.experiment)
+        return _unpickled, (None if path is None else str(path), pickle.dumps(values))
+
+    def run(self, report: Report | None = None) -> Part:
+        """Returns the tables and the kept agents of the job, and what they cost."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        forget_peak_memory()
+        loop = SavingLoop(self.folder, self.fingerprint, seconds=self.save_seconds, report=report)
+        experiment = find(self.experiment)
+        if self.seeds is None:
+            tables = experiment.fixed_tables(self.settings)
+        else:
+            tables = experiment.seeded_tables(self.settings, self.seeds, loop)
+        cost = {"seconds": loop.elapsed, "device": device(), "peak_memory": peak_memory()}
+        return Part(tables, agent_files(loop.kept), cost)
+
+
+def _unpickled(path: str | None, values: bytes) -> Job:
+    if path is not None:
+        find(path)
+    return Job(*pickle.loads(values))
+
+
+def run_elsewhere(job: Job) -> Part:
+    """Runs a job where this machine's files may not be seen. A job that is repeated there starts from the beginning."""
+    with tempfile.TemporaryDirectory() as folder:
+        return replace(job, folder=Path(folder), save_seconds=float("inf")).run()
 
 
 def agent_files(agents: Mapping[str, Savable]) -> dict[str, AgentFiles]:
@@ -130,3 +192,26 @@ def load_part(folder: Path) -> Part:
         if kind == "agents" and name in agents:
             agents[name][file] = read_bytes(folder / path)
     return Part(tables, agents, note["cost"])
+
+
+def device() -> str:
+    """Returns the name of the device that JAX computes on."""
+    chips = jax.devices()
+    if chips[0].platform == "cpu":
+        return f"{os.cpu_count()} CPU cores ({platform.machine()})"
+    return chips[0].device_kind if len(chips) == 1 else f"{len(chips)} × {chips[0].device_kind}"
+
+
+def forget_peak_memory() -> None:
+    """Resets `peak_memory`, where the system allows it (Linux)."""
+    with contextlib.suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5")
+
+
+def peak_memory() -> int:
+    """Returns the most bytes that this process has held since `forget_peak_memory`, or since it started."""
+    with contextlib.suppress(OSError, StopIteration):
+        lines = Path("/proc/self/status").read_text().splitlines()
+        return 1024 * int(next(line for line in lines if line.startswith("VmHWM")).split()[1])
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return most if sys.platform == "darwin" else most * 1024

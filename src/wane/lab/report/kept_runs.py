@@ -1,8 +1,8 @@
-"""Reads run folders, which lie at ROOT/SCALE/NAME or ROOT/SCALE/NAME+setting=value.
+"""Reads run folders, ROOT/SCALE/NAME or ROOT/SCALE/NAME+setting=value, and finds them by the names that users give.
 
 A folder holds run.json (settings, texts, versions, cost, checksums of all files), claims.json, one TABLE.parquet for
 each table, a figure, films, and saved agents. All of it is data: nothing in a folder is executed, no module is imported
-by a name found there, and no file outside of the folder is opened. `Run.problems` names what is damaged or missing,
+by a name found there, and no file outside of the folder is opened. `KeptRun.problems` names what is damaged or missing,
 and the rest of the run is still used.
 """
 
@@ -14,19 +14,29 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from wane import user_files
 from wane.files import READY
+from wane.lab import scales
 from wane.lab.registry import names
-from wane.lab.report.checks import AGENT_FILES, find_inside, read_claims, read_record, verify_files
+from wane.lab.report.contents import (
+    AGENT_FILES,
+    Started,
+    find_inside,
+    read_claims,
+    read_record,
+    read_started,
+    verify_files,
+)
 from wane.lab.report.pictures import Picture, PictureError, TooLarge, read_figure, read_raster, require_room
-from wane.lab.report.started import Started, read_started
 from wane.lab.report.words import command, evaluate_command
+from wane.names import unknown
 from wane.texts import message
 
-SCALES = ("paper", "quick")
-"""The scales, in the order of the report."""
+SCALES = tuple(reversed(scales.SCALES))
+"""The scales, in the order of the report: paper, quick."""
 MOST_PROBLEMS = 100
-"""The most problems of one run that are told."""
-LOOKS = 20
+"""The most problems of one run that are named."""
+MOST_READS = 20
 """How often, at most, a folder that changes during reading is read again."""
 
 
@@ -46,7 +56,7 @@ class Texts:
 
 
 @dataclass(frozen=True)
-class Run:
+class KeptRun:
     """One run folder, as far as it can be read."""
 
     folder: Path
@@ -106,13 +116,13 @@ class Run:
         return {name: evaluate_command(self.folder, name) for name in self.agents}
 
 
-def collect(*roots: str | Path) -> list[Run]:
+def collect(*roots: str | Path) -> list[KeptRun]:
     """Returns the runs below some folders, or in them, in the order of the report. A root may be missing.
 
     Of several whole runs with the same experiment, scale and settings, the one below the first root is returned.
     Damaged runs are all returned, so that the report can name them.
     """
-    runs: dict[Any, Run] = {}
+    runs: dict[Any, KeptRun] = {}
     known = names()
     for root in map(Path, roots):
         for folder in _folders(root):
@@ -132,20 +142,20 @@ def _folders(root: Path) -> list[Path]:
     return [folder for folder in found if folder.is_dir() and not folder.name.startswith(".")]
 
 
-def _identity(run: Run) -> Any:
+def _identity(run: KeptRun) -> Any:
     if run.problems:
         return run.folder.resolve()
     return run.experiment, run.scale, json.dumps(run.changed, sort_keys=True)
 
 
-def _place(run: Run, names: tuple[str, ...]) -> tuple[Any, ...]:
+def _place(run: KeptRun, names: tuple[str, ...]) -> tuple[Any, ...]:
     """Returns a sort key: registered experiments come first, paper before quick, changed and damaged runs last."""
     place = names.index(run.experiment) if run.experiment in names else len(names)
     changed = json.dumps(run.changed, sort_keys=True) if run.changed else ""
     return place, run.experiment, SCALES.index(run.scale), changed, bool(run.problems)
 
 
-def read(folder: Path) -> Run:
+def read(folder: Path) -> KeptRun:
     """Reads one run folder. Raises ValueError if the folder above it is not named after a scale.
 
     A run may be publishing at the same time. It moves its files one by one, so a folder in which a fault is
@@ -156,7 +166,7 @@ def read(folder: Path) -> Run:
             f"{folder} is not a run folder: a run folder lies in a folder that is named {' or '.join(SCALES)}"
         )
     before, run = _moment(folder), _read_once(folder)
-    for _ in range(LOOKS):
+    for _ in range(MOST_READS):
         after = _moment(folder)
         if not run.problems or after == before:
             break
@@ -176,13 +186,13 @@ def _moment(folder: Path) -> list[tuple[int, int] | None]:
     return found
 
 
-def _unread(folder: Path, problem: str) -> Run:
+def _unread(folder: Path, problem: str) -> KeptRun:
     """Returns a run of which only the folder's name is known."""
     place = folder.absolute()
-    return Run(folder, place.name.split("+")[0], place.parent.name, {}, problems=_told([problem]))
+    return KeptRun(folder, place.name.split("+")[0], place.parent.name, {}, problems=_shortened([problem]))
 
 
-def _read_once(folder: Path) -> Run:
+def _read_once(folder: Path) -> KeptRun:
     place = folder.absolute()
     name, scale = place.name.split("+")[0], place.parent.name
     path, started = find_inside(folder, "run.json"), read_started(folder)
@@ -198,7 +208,7 @@ def _read_once(folder: Path) -> Run:
     files = verify_files(folder, record, problems)
     claims = read_claims(files["claims.json"], problems) if "claims.json" in files else ()
     figure, films = _pictures(files, record, problems, left_out)
-    return Run(
+    return KeptRun(
         folder,
         record.get("experiment", name),
         scale,
@@ -212,13 +222,13 @@ def _read_once(folder: Path) -> Run:
             for agent in record.get("agents", ())
             if all(f"agents/{agent}/{file}" in files for file in AGENT_FILES)
         ),
-        problems=_told(problems),
-        left_out=_told(left_out),
+        problems=_shortened(problems),
+        left_out=_shortened(left_out),
         started=started,
     )
 
 
-def _told(problems: Sequence[str]) -> tuple[str, ...]:
+def _shortened(problems: Sequence[str]) -> tuple[str, ...]:
     """Returns the first problems, each in a line of its own, and how many more there are."""
     more = len(problems) - MOST_PROBLEMS
     return (*map(message, problems[:MOST_PROBLEMS]), *([f"There are {more:,} more of these."] if more > 0 else []))
@@ -242,3 +252,64 @@ def _pictures(
         except PictureError as error:
             (left_out if isinstance(error, TooLarge) else problems).append(str(error))
     return shown.get("figure"), tuple(shown[name] for name in wanted if name in shown)
+
+
+def runs_called(name: str, roots: Sequence[Path]) -> list[KeptRun]:
+    """Returns the runs of an experiment, or the run of this name or in this folder.
+
+    The name of a run is that of its folder, "q-lambda+seeds=8", optionally after its scale, "quick/". The list is empty
+    for an experiment that was not run. Raises UnknownName if there is neither an experiment nor a run of this name.
+    """
+    if is_run_folder(name):
+        return [read(Path(name))]
+    runs = collect(*roots)
+    short = Path(name).name if user_files.is_file_name(name) else name
+    found = [run for run in runs if _is_of(run, name)]
+    if "+" in name or "/" in short or not found:
+        found = [run for run in runs if short in (run.folder.name, f"{run.scale}/{run.folder.name}")]
+    # The experiments that users wrote themselves are not known here, so such a name may exist.
+    if not found and name not in names() and "." not in name:
+        raise unknown("experiment or run", name, dict.fromkeys([*names(), *(run.folder.name for run in runs)]))
+    return found
+
+
+def standard_run(name: str, scale: str | None, runs: Sequence[KeptRun]) -> KeptRun | None:
+    """Returns the run that a name stands for among the runs of that name, or None if there is none.
+
+    The name of an experiment stands for the run with the settings of a scale, any other name for one run. Without a
+    scale, a quick run is preferred to one at the paper's scale.
+    """
+    is_experiment = not is_run_folder(name) and any(_is_of(run, name) for run in runs)
+    if is_experiment:
+        runs = [run for run in runs if run.is_standard and scale in (None, run.scale)]
+        runs = sorted(runs, key=lambda run: run.scale != "quick")
+    return next((run for run in runs if run.record), None)
+
+
+def one_run(name: str, scale: str, roots: Sequence[Path]) -> KeptRun:
+    """Returns the whole run that a name stands for. An experiment that ran at one scale only stands for that run.
+
+    Raises ValueError if there is no such run, if it is damaged or not finished, or if several could be meant.
+    """
+    runs = runs_called(name, roots)
+    found = [run for each in (scale, *SCALES) if (run := standard_run(name, each, runs))]
+    if not found and len(runs) > 1:
+        names = ", ".join(f"{run.scale}/{run.folder.name}" for run in runs)
+        raise ValueError(f"{name} was not run with the settings of a scale; name one of its runs: {names}")
+    if not found and not runs:
+        raise ValueError(f"{name} was not run yet: {command(name, scale, {})}")
+    run = found[0] if found else runs[0]
+    if run.problems:
+        raise ValueError(f"{run.folder} cannot be compared. {run.problems[0]}")
+    return run
+
+
+def _is_of(run: KeptRun, name: str) -> bool:
+    """Returns whether a run is one of an experiment, which is called by its name or by its file."""
+    file = Path(name).name if user_files.is_file_name(name) else None
+    return run.experiment in (name, file) or (file is not None and Path(run.source).name == file)
+
+
+def is_run_folder(name: str) -> bool:
+    """Returns whether a name is the path of a run's folder."""
+    return os.path.isdir(name) and Path(name).absolute().parent.name in SCALES
