@@ -66,6 +66,7 @@ docs: $(VENV)/.docs
 
 bench: $(VENV)/.bench
 	@$(BIN)/python -m benchmarks.exact
+	@$(BIN)/python -m benchmarks.local
 	@$(BIN)/python -m benchmarks.worlds
 	@$(BIN)/python -m benchmarks.tabular
 	@$(BIN)/python -m benchmarks.forward_backward

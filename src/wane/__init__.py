@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from wane.depletion import Depletion, Diminishing, FirstVisits, Geometric, Hyperbolic, Listed, PowerLaw
     from wane.exact.bellman import iterate
     from wane.exact.features import lambda_features
+    from wane.exact.local import LocalValues, evaluate_local
     from wane.exact.occupancy import equivalent_rewards, from_lambda_representation, lambda_derivative
     from wane.exact.patches import patch_representation
     from wane.exact.planning import optimum
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     )
     from wane.exact.solve import InaccurateSolve
     from wane.explorer import explore
+    from wane.function_kernel import FunctionKernel, FunctionMDP
     from wane.mdp import MDP
     from wane.regrowth import EligibilityTrace, TimeElapsed, TotalTime
 
@@ -40,10 +42,13 @@ __all__ = [
     "Diminishing",
     "EligibilityTrace",
     "FirstVisits",
+    "FunctionKernel",
+    "FunctionMDP",
     "Geometric",
     "Hyperbolic",
     "InaccurateSolve",
     "Listed",
+    "LocalValues",
     "PowerLaw",
     "Representation",
     "TimeElapsed",
@@ -51,6 +56,7 @@ __all__ = [
     "agents",
     "equivalent_rewards",
     "evaluate",
+    "evaluate_local",
     "exact",
     "explore",
     "first_occupancy_representation",

@@ -20,6 +20,7 @@ because they make programs slower to compile and to run. The switch is read whil
 was compiled without the errors stays without them.
 """
 
+import operator
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -31,7 +32,7 @@ import numpy as np
 from jax.core import Tracer
 
 from wane.texts import shown
-from wane.types import ArrayLike, Scalar
+from wane.types import ArrayLike, Integer, Scalar
 
 _enabled = os.environ.get("WANE_JIT_CHECKS", "0") not in ("", "0")
 
@@ -100,3 +101,21 @@ def check_range(name: str, value: ArrayLike, low: Scalar, high: Scalar, why: str
         where = "" if array.ndim == 0 else f" at index {tuple(int(i) for i in np.argwhere(bad)[0])}"
         raise ValueError(f"{name} must lie in {least}, {most}, got {array[bad].flat[0]:g}{where}: {why}")
     return value
+
+
+def check_tolerance(tolerance: Scalar) -> None:
+    """Raise a ValueError unless the tolerance is a finite number above 0."""
+    if not 0 < tolerance < np.inf:
+        raise ValueError(f"tolerance must be a finite number above 0, got {tolerance!r}")
+
+
+def check_whole(name: str, value: Integer, least: int, most: int | None = None) -> int:
+    """Return a whole number as Python's int. Raises a ValueError unless it lies between `least` and `most`."""
+    try:
+        number = operator.index(value)  # pyright: ignore[reportArgumentType]
+    except TypeError:
+        number = None
+    if number is None or number < least or (most is not None and number > most):
+        end = "on" if most is None else f"to {most}"
+        raise ValueError(f"{name} must be a whole number from {least} {end}, got {value!r}")
+    return number

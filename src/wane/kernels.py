@@ -124,6 +124,7 @@ def _as_array(kernel: Any) -> np.ndarray:
             cure = ": pass its mdp.under(policy)"
         elif isinstance(kernel, Rows):
             cure = ", which shows the rows of some states, and here vectors over all states are multiplied"
+            cure += ": call wane.evaluate_local"
         raise TypeError(f"a kernel is a square array or a sparse matrix, got the type {name}{cure}")
     try:
         return np.asarray(kernel)

@@ -1,7 +1,9 @@
 """Packages whose modules are loaded when one of their names is used for the first time (PEP 562).
 
 The names that a lazy package offers stand in its `__init__.py` as ordinary imports under `if TYPE_CHECKING:`. Type
-checkers read them there, and so does `attach`, so no second list of names and modules is needed.
+checkers read them there, and so does `attach`, so no second list of names and modules is needed. The package
+lazy-loader (SPEC 1) would need that second list, as a `.pyi` file beside each of our eight lazy packages, and has no
+place for names that were renamed.
 """
 
 import ast

@@ -7,6 +7,9 @@ not start to swap.
 The limit is half of the memory that is available: to the machine, or to the container (cgroup) that the process runs
 in. The environment variable WANE_MEMORY_GIB sets another limit, in GiB. It is read at each check, so a program can set
 it too, with os.environ["WANE_MEMORY_GIB"] = "4".
+
+psutil would not make this module shorter: it reads /proc/meminfo, which a container shares with its host, and knows
+nothing of control groups (psutil's issue 490). A limit that only looked at the machine would not protect a container.
 """
 
 import math

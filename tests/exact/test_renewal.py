@@ -122,8 +122,7 @@ def test_tables_of_waits_are_made_in_parts(monkeypatch):
     settings = dict(discount=0.9, sites=[0, 3])
     for depletion in (Slow(), Through(wane.TimeElapsed(0.5)), Through(wane.Geometric(0.5))):
         whole = wane.representation(CHAINS["mixing"], depletion, **settings)
-        for module in (wane.exact.renewal, wane.exact.memories):
-            monkeypatch.setattr(module, "AT_ONCE", 300)
+        monkeypatch.setattr(wane.exact.memories, "AT_ONCE", 300)
         parts = wane.representation(CHAINS["mixing"], depletion, **settings)
         monkeypatch.undo()
         np.testing.assert_allclose(parts.matrix, whole.matrix, rtol=1e-12)

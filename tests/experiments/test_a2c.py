@@ -50,8 +50,8 @@ def test_agents_differ_in_numbers_only():
     assert list(agents) == NAMES
     arriving = config_of(TOY, agents["λ̂ = 0, on arrival"])
     assert arriving == dataclasses.replace(config_of(TOY, agents["λ̂ = 0"]), arrival=True)
-    told, plain = config_of(TOY, agents["λ̂ = 0.5, told"]), config_of(TOY, agents["plain A2C"])
-    assert told == dataclasses.replace(AGENT, lam=0.5, feature_weight=0.1)
+    informed, plain = config_of(TOY, agents["λ̂ = 0.5, told"]), config_of(TOY, agents["plain A2C"])
+    assert informed == dataclasses.replace(AGENT, lam=0.5, feature_weight=0.1)
     assert plain == dataclasses.replace(AGENT, lam=1.0, correction=False, feature_weight=0.0, shown=False)
 
 
@@ -94,15 +94,15 @@ def test_a_kept_agent_plays_the_episode_that_is_shown(tiny):
 def test_a_run_that_was_killed_after_learning_goes_on(tiny):
     """Its checkpoint is finished, its tables were not written: nothing is learned again, and the tables are equal."""
     tables, _, folder = tiny
-    told = []
-    loop = SavingLoop(folder, "print", report=lambda *words: told.append(words))
+    reports = []
+    loop = SavingLoop(folder, "print", report=lambda *words: reports.append(words))
     again = EXPERIMENT.seeded_tables(TOY, range(2), loop)
-    assert all(done == total for _, done, total, _ in told)
+    assert all(done == total for _, done, total, _ in reports)
     for name, table in again.items():
         pd.testing.assert_frame_equal(join({}, [{name: table}])[name], tables[name])
 
 
-def made_up(true=10.0, low=9.0, high=9.0, task=8.0, plain=8.0, told=12.0, forgetful=5.0, errors=(1.0, 0.2), late=0.0):
+def made_up(true=10.0, low=9.0, high=9.0, task=8.0, plain=8.0, told=12.0, forgetful=5.0, late=0.0):
     """Tables in which agents earn what is given, with a little noise that differs from seed to seed."""
     means = [low, true, high, task, plain, told, forgetful, told, forgetful, true, forgetful]
     means += [low + late, true, high - late]
@@ -112,17 +112,7 @@ def made_up(true=10.0, low=9.0, high=9.0, task=8.0, plain=8.0, told=12.0, forget
         for seed in range(4)
         for name, mean in zip(NAMES, means, strict=True)
     ]
-    measured = [
-        dict(episode=float(i), seed=seed, agent=name, error=error + 0.001 * seed)
-        for i, error in enumerate(errors)
-        for seed in range(4)
-        for name in NAMES
-    ]
-    return {
-        "optimum": pd.DataFrame({"value": [30.0]}),
-        "curves": pd.DataFrame(curves),
-        "errors": pd.DataFrame(measured),
-    }
+    return {"optimum": pd.DataFrame({"value": [30.0]}), "curves": pd.DataFrame(curves)}
 
 
 @pytest.mark.parametrize(
@@ -135,7 +125,6 @@ def made_up(true=10.0, low=9.0, high=9.0, task=8.0, plain=8.0, told=12.0, forget
         ({"task": 11.0}, {"target"}),
         ({"told": 8.0}, {"told"}),
         ({"forgetful": 8.5}, {"remembers"}),
-        ({"errors": (1.0, 0.6)}, {"features"}),
     ],
 )
 def test_every_claim_can_hold_and_can_fail(change, failing):
@@ -156,7 +145,6 @@ def test_claims_say_what_the_settings_leave_out():
     assert "There is no agent with λ̂ = 1" in details(lambdas=(0.0, 0.5))["beats-lambda-1-end"]
     claim = next(claim for claim in EXPERIMENT.claims if claim.name == "beats-lambda-0-end")
     assert "The true λ itself is 0" in claim.record(dataclasses.replace(TOY, lam=0.0), tables)["detail"]
-    assert "raise agent.epochs" in details(agent=dataclasses.replace(AGENT, epochs=1))["features"]
     claim = next(claim for claim in EXPERIMENT.claims if claim.name == "on-arrival-beats-lambda-1")
     assert "with itself" in claim.record(dataclasses.replace(TOY, lam=1.0), tables)["detail"]
     tables["curves"] = tables["curves"][tables["curves"]["agent"] != "λ̂ = 0.5"]

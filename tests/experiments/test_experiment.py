@@ -199,8 +199,8 @@ def test_an_account_of_a_failure_is_written_down_where_there_is_one():
     def test(settings, tables):
         return Finding(False, 0.0)
 
-    told = Claim("one", "One.", test, "paper", "section 5", "The paper says one; we found two.")
-    assert told.record(Seeded(), {})["account"] == told.record()["account"] == "The paper says one; we found two."
+    claim = Claim("one", "One.", test, "paper", "section 5", "The paper says one; we found two.")
+    assert claim.record(Seeded(), {})["account"] == claim.record()["account"] == "The paper says one; we found two."
     assert "account" not in Claim("one", "One.", test).record(Seeded(), {})
 
 

@@ -20,10 +20,9 @@ from wane.lab.tables import frame
 from wane.worlds import make
 from wane_paper.collection import RESULTS
 from wane_paper.common import episodes
+from wane_paper.common.parts import entry
 from wane_paper.networks import (
-    asymmetric_tables,
     fb_asymmetric,
-    fb_lambda_learning,
     fb_lambda_table,
     fb_zero_shot,
     mvt,
@@ -95,8 +94,8 @@ def test_tables_claims_and_pictures(name, tiny, tmp_path):
     for record in experiment.findings(settings, tables):
         # Untrained agents never leave a patch, so nothing can be said about when they do and where they go.
         # With γ = 1 nothing is said about trained agents either.
-        told = record["verdict"] in ("holds", "fails", "undecided")
-        assert told or record["detail"].startswith(("No agent ever left", "No stay was ended", "With γ = 1")), record
+        tested = record["verdict"] in ("holds", "fails", "undecided")
+        assert tested or record["detail"].startswith(("No agent ever left", "No stay was ended", "With γ = 1")), record
         assert record["verdict"] == "not tested" or np.isfinite(record["estimate"])
     for table in tables.values():
         table.to_parquet(tmp_path / "table.parquet")
@@ -152,7 +151,7 @@ def test_the_tasks_of_the_curves_are_drawn_again(tiny):
     """The table of another division of the seeds has the same rows."""
     settings, tables, _ = tiny("fb-lambda-table")
     with jax.enable_x64(False):
-        alone = fb_lambda_learning.curve_optima(settings, [1])
+        alone = fb_lambda_table.curve_optima(settings, [1])
     rows = tables["curve_optima"]
     pd.testing.assert_frame_equal(alone, rows[rows["seed"] == 1].reset_index(drop=True))
 
@@ -169,7 +168,7 @@ def test_a_run_serves_both_worlds_and_all_seeds_meet_the_same_tasks(tiny):
 def test_the_optima_are_those_of_the_tasks_that_agents_meet(tiny):
     settings, tables, _ = tiny("fb-lambda-table")
     with jax.enable_x64(False):
-        tasks = fb_lambda_learning.final_tasks(settings)
+        tasks = settings.final_tasks
     distances = csgraph.shortest_path(training.rooms(settings).map.neighbours(), unweighted=True)
     best = tables["optima"].set_index(["true_lam", "task"])["optimum"]
     for task in range(settings.final_episodes):
@@ -181,7 +180,7 @@ def test_the_optima_are_those_of_the_tasks_that_agents_meet(tiny):
 @pytest.mark.slow
 def test_a_saved_agent_plays_the_episode_that_is_shown(tiny, tmp_path):
     settings, tables, kept = tiny("fb-lambda-table")
-    task, shown = fb_lambda_learning.shown_task(settings), tables["episodes"]
+    task, shown = settings.shown_task(min(settings.worlds)), tables["episodes"]
     for lam in settings.agents:
         with jax.enable_x64(False):
             agent = load(kept[f"lam-{lam:g}"].save(tmp_path / f"{lam:g}"))
@@ -240,7 +239,7 @@ def test_the_optimum_of_the_asymmetric_world(tiny):
 def test_a_trained_agent_is_paid_by_each_large_reward(tiny):
     """Every episode starts with the large reward that the table names, and earns what the visited cells pay."""
     settings, tables, _ = tiny("fb-asymmetric")
-    world, labels = asymmetric_tables.make_world(settings, 1.0, 6.0), ["seed", "lam", "large", "factor"]
+    world, labels = fb_asymmetric.make_world(settings, 1.0, 6.0), ["seed", "lam", "large", "factor"]
     played = tables["episodes"].groupby(labels)
     assert len(played) == 2 * 2 * len(settings.larges) * len(settings.factors)
     for (_, lam, large, _), rows in played:
@@ -254,8 +253,8 @@ def test_where_exact_agents_go_to_the_large_reward():
     """On our map λ = 1 goes right at the paper's τ = 200, and left if the policy is sharper or the reward larger."""
     paper = find("fb-asymmetric").paper
     sharper = dataclasses.replace(paper, larges=(6.0,), factors=(100.0, 10.0, 200 / 30, 5.0, 1.0, 0.2))
-    assert asymmetric_tables.exact_table(sharper)["earned"].tolist() == [276.0, 276.0, 276.0, 90.0, 90.0, 90.0]
-    larger = asymmetric_tables.exact_table(dataclasses.replace(paper, larges=(10.4, 10.6), factors=(1.0,)))
+    assert fb_asymmetric.exact_table(sharper)["earned"].tolist() == [276.0, 276.0, 276.0, 90.0, 90.0, 90.0]
+    larger = fb_asymmetric.exact_table(dataclasses.replace(paper, larges=(10.4, 10.6), factors=(1.0,)))
     assert larger["at_large"].tolist() == [0.0, 46 / 51]
     assert larger["earned"].tolist() == [90.0, pytest.approx(10.6 * 46)]
 
@@ -264,8 +263,8 @@ def test_the_papers_premise_decides_where_its_claim_is_judged():
     """Agents that stay with the small rewards fail only where the exact agent goes to the large one."""
     experiment = find("fb-asymmetric")
     settings = dataclasses.replace(experiment.paper, lambdas=(1.0,), factors=(1.0, 10.0), seeds=1)
-    world = asymmetric_tables.make_world(settings, 1.0, 6.0)
-    exact = asymmetric_tables.exact_table(settings)
+    world = fb_asymmetric.make_world(settings, 1.0, 6.0)
+    exact = fb_asymmetric.exact_table(settings)
     right = pd.DataFrame({"cell": [world.sites[3]] * 51, "earned": 90.0, "lam": 1.0, "seed": 0})
     left, left_11 = (right.assign(cell=world.sites[0], earned=46 * large) for large in settings.larges)
     best = pd.concat([left.assign(large=6.0), left_11.assign(large=11.0)]).drop(columns="seed")
@@ -354,7 +353,7 @@ def test_where_kept_agents_go_on_the_asymmetric_map():
     assert fb_asymmetric.fair_cases(experiment.paper, tables) == [(6, 10), (6, 100), (11, 1), (11, 10), (11, 100)]
     stay = {(6, 1): 0, (6, 10): 0, (6, 100): 0, (11, 1): 0, (11, 10): 6, (11, 100): 6}
     for (large, factor), expected in stay.items():
-        learned, best = asymmetric_tables.measure(experiment.paper, tables, 1.0, large, factor)
+        learned, best = fb_asymmetric.measure(experiment.paper, tables, 1.0, large, factor)
         assert (learned["at_large"] > fb_asymmetric.STAYS).sum() == expected
         assert learned["at_large"].isin([0, best["at_large"]]).all()
         assert best["earned"] == 46 * large
@@ -388,7 +387,7 @@ def test_pairs_put_keys_slowest():
 def test_rows_of_an_episode_add_up():
     world = make("toy")
     keys = jax.random.split(jax.random.key(0), 1)
-    played = episodes.select(follow(keys, world, plan(world)), 0)
+    played = entry(follow(keys, world, plan(world)), 0)
     rows = episodes.rows(world, played, agent="planner")
     assert rows["time"].tolist() == list(range(len(played.cells)))
     assert rows["earned"].iloc[-1] == pytest.approx(float(played.value))

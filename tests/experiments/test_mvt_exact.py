@@ -13,7 +13,7 @@ from wane.worlds.grid import Map
 from wane.worlds.world import World
 from wane_paper.common.soft_policies import soft_q_values
 from wane_paper.networks import mvt, mvt_tables
-from wane_paper.networks.mvt_exact import choices, follow_plan, play_exact
+from wane_paper.networks.mvt_tables import choices, follow_plan, play_exact
 
 
 @pytest.fixture(scope="module")
@@ -46,9 +46,9 @@ def test_exact_agents_leave_as_measured(swept):
 def test_the_plan_is_followed():
     world = patches(2, depletion=Geometric(0.3), horizon=12, discount=0.9, timing="departure")
     best = plan(world)
-    run = follow_plan(world, best)
-    np.testing.assert_allclose(0.9 ** np.arange(12) @ run.rewards, best.values[0], atol=1e-6)
-    assert play_exact(world, 200.0).rewards.sum() <= 3 / 0.7
+    _, rewards = follow_plan(world, best)
+    np.testing.assert_allclose(0.9 ** np.arange(12) @ rewards, best.values[0], atol=1e-6)
+    assert play_exact(world, 200.0)[1].sum() <= 3 / 0.7
 
 
 def field(rewards, **settings):
@@ -62,16 +62,16 @@ def test_choices_are_rated_by_hand():
     world = field((1.0, 2.0, 4.0), depletion=Geometric(0.5), horizon=4, discount=0.9)
     b, on_the_way_to_a, a = 10, 9, 8
     assert [int(cell) for cell in world.sites] == [a, b, 15]
-    rated = choices(world, plan(world), np.array([b, on_the_way_to_a, a, a, a]))
+    rated = choices(world, np.array([b, on_the_way_to_a, a, a, a]))
     assert rated.to_dict("records") == [{"time": 0, "site": 1, "went": 0, "right": True}]
-    wrong = choices(world, plan(world), np.array([b, 11, 12, 13, 15]))
+    wrong = choices(world, np.array([b, 11, 12, 13, 15]))
     assert wrong["right"].tolist() == [False]
 
 
 def test_optimum_always_goes_to_the_best_patch():
     world = field((2.0, 1.0, 4.0), depletion=Geometric(0.3), horizon=30, discount=0.99)
     best = plan(world)
-    rated = choices(world, best, follow_plan(world, best).cells)
+    rated = choices(world, follow_plan(world, best)[0])
     assert len(rated) >= 3
     assert rated["right"].all()
 
@@ -79,7 +79,7 @@ def test_optimum_always_goes_to_the_best_patch():
 def test_between_equal_patches_nothing_is_chosen():
     world = patches(2, depletion=Geometric(0.5), horizon=20, discount=0.9, timing="departure")
     middle = int(world.sites[1])
-    assert choices(world, plan(world), np.array([middle, middle - 1, middle - 2])).empty
+    assert choices(world, np.array([middle, middle - 1, middle - 2])).empty
 
 
 def test_verdict_over_lambda(swept):

@@ -4,8 +4,7 @@ import pytest
 
 from wane.regrowth import TimeElapsed
 from wane.worlds.catalog import corridor
-from wane_paper.tabular.replenishing_optimum import best_return
-from wane_paper.tabular.replenishing_q import EXPERIMENT, ReplenishingQ
+from wane_paper.tabular.replenishing_q import EXPERIMENT, ReplenishingQ, best_return
 
 
 @pytest.mark.parametrize(("lam", "rate", "discount"), [(0.5, 0.3, 0.9), (0.2, 1.0, 0.99), (0.9, 0.1, 0.5)])

@@ -12,14 +12,12 @@ from wane.agents import load, sac
 from wane.agents.sac import Config
 from wane.lab.runs import SavingLoop, evaluation
 from wane.worlds.control import ControlTask
-from wane_paper.networks import sac_depleting
-from wane_paper.networks.sac import EXPERIMENT
-from wane_paper.networks.sac_claims import PAPER as STATED
-from wane_paper.networks.sac_claims import flops_to_reach
+from wane_paper.networks.sac import EXPERIMENT, flops_to_reach
+from wane_paper.networks.sac import PAPER as STATED
 from wane_paper.networks.sac_depleting import EXPERIMENT as DEPLETING
 from wane_paper.networks.sac_flops import EXPERIMENT as FLOPS
 from wane_paper.networks.sac_flops import Flops
-from wane_paper.networks.sac_learning import SIX, VARIANTS, Control, Training
+from wane_paper.networks.sac_learning import SIX, VARIANTS, Control, TaskLearning
 
 AGENT = Config(hidden=(4,), batch=4, replay=40, random_steps=6, collection_steps=8, steps=12, epochs=3)
 SEVEN = tuple(VARIANTS)
@@ -92,7 +90,7 @@ def test_a_kept_agent_is_loaded_evaluated_and_filmed(toy, tmp_path):
 def test_a_killed_run_continues_exactly(toy, tmp_path, quick_compilation):
     """It is cut in its third epoch and goes on from the second one, with replay, simulators and pending transitions."""
     tables, _, _ = toy
-    epoch = Training.step
+    epoch = TaskLearning.step
 
     def cut(self, states, number):
         if number == 2:
@@ -101,11 +99,13 @@ def test_a_killed_run_continues_exactly(toy, tmp_path, quick_compilation):
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Control, "places", lambda self: {"Pendulum-v1": ControlTask("Pendulum-v1", horizon=5)})
-        patch.setattr(Training, "step", cut)
+        patch.setattr(TaskLearning, "step", cut)
         with pytest.raises(RuntimeError, match="killed"):
             EXPERIMENT.seeded_tables(TOY, range(2), SavingLoop(tmp_path, "print", seconds=0, host_seconds=0))
         ran = []
-        patch.setattr(Training, "step", lambda self, states, number: ran.append(number) or epoch(self, states, number))
+        patch.setattr(
+            TaskLearning, "step", lambda self, states, number: ran.append(number) or epoch(self, states, number)
+        )
         loop = SavingLoop(tmp_path, "print", seconds=0, host_seconds=0)
         again = EXPERIMENT.seeded_tables(TOY, range(2), loop)
     assert ran == [2]
@@ -118,7 +118,7 @@ def test_the_replay_is_dropped_when_it_is_not_needed(toy):
     from wane.files import load_arrays
 
     _, _, folder = toy
-    saved, _ = load_arrays(folder / "training.host-3.safetensors")
+    saved, _ = load_arrays(folder / "training in pendulum-v1.host-3.safetensors")
     assert not [name for name in saved if "replay" in name]
 
 
@@ -130,8 +130,7 @@ def made_up(task="HalfCheetah-v5", agents=SEVEN, steps=1_000_000, **means):
             mean = means.get(agent.replace("-", "_").replace("0.5", "half").replace("0_", "zero_"), 10.0)
             for tenths, greedy in ((1, 0.0), (2, 0.9 * mean), (3, mean), (10, mean)):
                 noise = 0.01 * ((seed * 7 + len(agent)) % 5)
-                value = means.get("low_value", 5.0) if agent in ("0-SAC", "0.5-SAC") else 100.0
-                row = dict(task=task, step=tenths * steps // 10, seed=seed, agent=agent, value=value + noise)
+                row = dict(task=task, step=tenths * steps // 10, seed=seed, agent=agent, value=100.0 + noise)
                 curves.append(row | {"greedy": greedy + noise, "training": 10.0 + noise})
             if agent.startswith("lambda"):
                 for lam, chance in means.get("arms", {0.0: 0.2, 0.5: 0.2, 1.0: 0.6}).items():
@@ -159,7 +158,6 @@ LOWER = {0.0: 0.5, 0.5: 0.3, 1.0: 0.2}
         ("HalfCheetah-v5", {"arms": LOWER}, {"finds-one"}),
         ("Hopper-v5", {"zero_SAC": 12.0, "arms": LOWER, "flops": {"rest": 110.0}}, {"fewer-flops"}),
         ("HalfCheetah-v5", {"zero_SAC": -5.0}, {"learns"}),
-        ("HalfCheetah-v5", {"low_value": 50.0}, {"short-sighted"}),
         ("Hopper-v5", {"zero_SAC": 12.0, "arms": LOWER}, set()),
         ("Hopper-v5", {"zero_SAC": 8.0}, {"low-lambda-helps", "finds-lower"}),
         ("Hopper-v5", {"zero_SAC": 12.0, "arms": LOWER} | WORSE, {"matches-hopper", "fewer-flops"} | SO_FAR),
@@ -213,9 +211,6 @@ def test_claims_say_what_the_settings_leave_out():
     tables = made_up(arms={0.0: 0.5, 0.5: 0.5})
     records = {record["name"]: record for record in EXPERIMENT.findings(fewer, tables)}
     assert "There is no arm λ = 1: add it to agent.lambdas" in records["finds-one"]["detail"]
-    tables["curves"]["training"] -= 100
-    records = {record["name"]: record for record in EXPERIMENT.findings(PAPER, tables)}
-    assert "so they measure no horizon" in records["short-sighted"]["detail"]
     nothing = {record["name"]: record for record in EXPERIMENT.findings(PAPER, made_up(SAC_2=-1.0))}
     assert "learned nothing in HalfCheetah-v5" in nothing["matches-halfcheetah"]["detail"]
 
@@ -276,6 +271,6 @@ def test_depleting_tasks_differ_in_what_wears_off_and_what_is_told():
     curves = [made_up(task, lambda_SAC=12.0, half_SAC=11.0) for task in tasks]
     tables = {name: pd.concat([each[name] for each in curves]) for name in ("curves", "arms")}
     found = {record["name"]: record["verdict"] for record in DEPLETING.findings(DEPLETING.quick, tables)}
-    assert found == dict.fromkeys(("helps", "lower-lambda", "told", "learns"), "holds")
+    assert found == dict.fromkeys(("helps", "lower-lambda", "told"), "holds")
     assert len(DEPLETING.draw(DEPLETING.quick, tables).axes) == 6
-    assert sac_depleting.films(DEPLETING.quick, tables) == {}
+    assert DEPLETING.films(DEPLETING.quick, tables) == {}

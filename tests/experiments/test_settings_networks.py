@@ -72,7 +72,7 @@ CASES: list[Case] = [
     (
         "a2c",
         {"lambdas": (0.0, 0.25), "lam": 0.25, "agent.epochs": 1, "size": 9, "horizon": 10},
-        {"beats-lambda-1-end": "There is no agent with λ̂ = 1", "features": "raise agent.epochs"},
+        {"beats-lambda-1-end": "There is no agent with λ̂ = 1"},
     ),
     ("a2c", {"lam": 1.0, "mixing": 0.5, "discount": 0.9}, {"beats-lambda-1-end": "itself"}),
     ("a2c", {"lam": 0.9, "lambdas": (0.0, 0.9)}, {"beats-lambda-1-end": "There is no agent with λ̂ = 1"}),
@@ -105,7 +105,7 @@ CASES: list[Case] = [
             "agent.horizon": 1,
             "larges": (9.0,),
         },
-        {"near-the-optimum": "add 1 to factors", "large-for-ever": "raise larges or factors"},
+        {"as-the-exact-agent": "add 1 to factors", "large-for-ever": "raise larges or factors"},
     ),
     (
         "mvt",
@@ -151,7 +151,7 @@ CASES: list[Case] = [
     (
         "sac",
         {"tasks": ("wane/PointMass-v0",), "agents": ("SAC-2", "lambda-SAC")},
-        {"low-lambda-hurts": "HalfCheetah-v5 was not learned", "short-sighted": "HalfCheetah-v5 was not learned"},
+        {"low-lambda-hurts": "HalfCheetah-v5 was not learned"},
     ),
     (
         "sac-depleting",
@@ -161,12 +161,12 @@ CASES: list[Case] = [
     (
         "learned-operator",
         {"maps": ("four-rooms",), "lambdas": (0.5,), "tasks": 1, "horizon": 3},
-        {"asymmetric": "add asymmetric to maps", "four-rooms": "raise horizon"},
+        {"asymmetric": "add asymmetric to maps"},
     ),
     (
         "learned-operator",
         {"other_maps": ("two-rooms",), "other_lambdas": (0.25,)},
-        {"four-rooms": "add four-rooms to maps", "other-maps": "One run has no interval"},
+        {"other-maps": "One run has no interval"},
     ),
 ]
 """Changes, and what claims say that they leave without data."""

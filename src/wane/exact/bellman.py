@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from wane.checks import check_range, is_traced
+from wane.checks import check_range, check_tolerance, is_traced
 from wane.depletion import Geometric
 from wane.exact.bounds import convergence
-from wane.exact.representations import check_parameters, check_tolerance
+from wane.exact.representations import check_parameters
 from wane.kernels import KernelLike, Operator, check_operator
 from wane.limits import require_memory
 from wane.mdp import MDP, check_discount, check_policy, check_sites, probabilities

@@ -281,16 +281,8 @@ class Krylov(Method):
         return self.expected_iterations(system) * (1e-4 + columns * (2e-9 * entries + 6e-9 * system.size))
 
     def solve(self, system: System, rhs: Columns | None) -> Solution:
-        if isinstance(system.kernel, LinearOperator):
-            return self._matrix_free(system, rhs)
-        symmetric = np.ndim(system.weight) == 0 and _is_symmetric(system.kernel) and system.loops.max() < 1.0
-        diagonal = 1.0 - system.loops
-        inverse = 1.0 / np.where(diagonal == 0.0, 1.0, diagonal)[:, None]
-        # Jacobi scaling: split evenly over rows and columns where the matrix must stay symmetric, else on the rows.
-        rows, columns = (np.sqrt(inverse), np.sqrt(inverse)) if symmetric else (inverse, np.ones(1))
-        matrix = sp.csr_array(system.sparse() * rows)
-        matrix.data *= columns.ravel()[matrix.indices] if symmetric else 1.0
-        sweep = conjugate_gradients if symmetric else bicgstab
+        matrix_free = isinstance(system.kernel, LinearOperator)
+        name, sweep, matrix, rows, columns = _without_matrix(system) if matrix_free else _scaled(system)
 
         def step(block: Any) -> tuple[Any, int]:
             return self._sweeps(
@@ -298,23 +290,7 @@ class Krylov(Method):
             )
 
         x, residual, most = _in_blocks(system, rhs, step, 2**22)
-        return Solution(x, residual, f"{'CG' if symmetric else 'BiCGSTAB'}, Jacobi, {most} iterations")
-
-    def _matrix_free(self, system: System, rhs: Columns | None) -> Solution:
-        """Solve with nothing but products. Without the diagonal there is no Jacobi scaling."""
-
-        def apply(x: Any) -> Any:
-            return x - system.weight * product(system.kernel, x)
-
-        matrix = LinearOperator(system.kernel.shape, lambda x: apply(x.reshape(-1, 1)), matmat=apply, dtype=float)
-
-        def step(block: Any) -> tuple[Any, int]:
-            return self._sweeps(
-                system, block, lambda error, goal, budget: bicgstab(matrix, error, goal, budget), np.ones(1)
-            )
-
-        x, residual, most = _in_blocks(system, rhs, step, 2**22)
-        return Solution(x, residual, f"BiCGSTAB, matrix-free, {most} iterations")
+        return Solution(x, residual, f"{name}, {most} iterations")
 
     def _sweeps(
         self, system: System, block: Any, sweep: Callable[[Any, Any, int], tuple[Any, int]], column_scale: Any
@@ -337,6 +313,31 @@ class Krylov(Method):
                 correction, taken = sweep(error[:, todo], goal, self.max_iterations - spent)
             x[:, todo] += column_scale * np.where(np.isfinite(correction), correction, 0.0)
             spent += taken
+
+
+def _without_matrix(system: System) -> tuple[str, Callable[..., Any], Any, Any, Any]:
+    """Return what `Krylov` needs, made of nothing but products. Without the diagonal there is no Jacobi scaling."""
+
+    def apply(x: Any) -> Any:
+        return x - system.weight * product(system.kernel, x)
+
+    matrix = LinearOperator(system.kernel.shape, lambda x: apply(x.reshape(-1, 1)), matmat=apply, dtype=float)
+    return "BiCGSTAB, matrix-free", bicgstab, matrix, np.ones(1), np.ones(1)
+
+
+def _scaled(system: System) -> tuple[str, Callable[..., Any], Any, Any, Any]:
+    """Return a name, a method, the matrix with Jacobi scaling, and the scales of its rows and columns.
+
+    The scales are split evenly over rows and columns where the matrix must stay symmetric, else they are on the rows.
+    """
+    symmetric = np.ndim(system.weight) == 0 and _is_symmetric(system.kernel) and system.loops.max() < 1.0
+    diagonal = 1.0 - system.loops
+    inverse = 1.0 / np.where(diagonal == 0.0, 1.0, diagonal)[:, None]
+    rows, columns = (np.sqrt(inverse), np.sqrt(inverse)) if symmetric else (inverse, np.ones(1))
+    matrix = sp.csr_array(system.sparse() * rows)
+    matrix.data *= columns.ravel()[matrix.indices] if symmetric else 1.0
+    name, sweep = ("CG", conjugate_gradients) if symmetric else ("BiCGSTAB", bicgstab)
+    return f"{name}, Jacobi", sweep, matrix, rows, columns
 
 
 def _is_symmetric(kernel: Any) -> bool:

@@ -26,12 +26,12 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from scipy import sparse
 
-from wane.checks import check_range, is_traced
+from wane.checks import check_range, check_whole, is_traced
 from wane.depletion import Depletion, Diminishing, FirstVisits, Geometric
 from wane.exact.graph import can_reach, recurrent_classes
 from wane.exact.levels import Levels, enclosing_levels
 from wane.exact.methods import Method
-from wane.exact.representations import check_parameters, check_sum_over_sites, check_whole
+from wane.exact.representations import check_parameters, check_sum_over_sites
 from wane.exact.solve import solve
 from wane.exact.system import leaving
 from wane.kernels import KernelLike, Matrix, Operator, check_operator, require_matrix

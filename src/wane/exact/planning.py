@@ -24,11 +24,11 @@ import jax
 import numpy as np
 from jaxtyping import Float, Int
 
-from wane.checks import is_traced
+from wane.checks import check_tolerance, check_whole, is_traced
 from wane.depletion import Depletion, Memory
 from wane.exact.levels import Levels, counted_levels, enclosing_levels
 from wane.exact.product import Product, require_product, strides_of
-from wane.exact.representations import check_parameters, check_tolerance, check_whole
+from wane.exact.representations import check_parameters
 from wane.limits import require_memory
 from wane.mdp import MDP, Sites, check_discount, check_patches, kept_sites
 from wane.sums import check_bound
@@ -121,7 +121,7 @@ def optimum(
     pay = np.asarray(rewards, dtype=float)
     _check_rewards(pay, len(patches), depletion)
     horizon = None if horizon is None else check_whole("horizon", horizon, 1, LONGEST)
-    _check_settings(gamma, horizon, timing, action_rewards, tolerance)
+    _check_arguments(gamma, horizon, timing, action_rewards, tolerance)
     extra = None if action_rewards is None else _check_action_rewards(action_rewards, mdp)
     problem = _Problem(mdp, patches, pay, gamma, horizon, timing, extra, float(tolerance) / 2)
     if depletion.counts_visits:
@@ -152,7 +152,7 @@ class _Problem(NamedTuple):
 
     def solve_counts(self, depletion: Depletion, caps: ArrayLike | None) -> Optimum:
         """Return the optimum over visit counts."""
-        self.require([])
+        self.check_size([])
         tables, omitted = _worth_tables(self, depletion, caps)
         found = self.solve(tuple(counted_levels(table) for table in tables))
         return found._replace(error=omitted + found.error)
@@ -164,7 +164,7 @@ class _Problem(NamedTuple):
         """
         k = len(self.patches)
         size = self.usual_grid() if grid is None else check_whole("grid", grid, 4)
-        self.require([size] * k)
+        self.check_size([size] * k)
         enclosing = [
             enclosing_levels(depletion.at_sites(i), size, self.horizon, cost=bool(self.rewards[i] < 0))
             for i in range(k)
@@ -181,14 +181,14 @@ class _Problem(NamedTuple):
         pairs = USUAL_PAIRS / self.mdp.n_states / max((self.steps or 1) / 1000, 1)
         return int(np.clip(pairs ** (1 / max(len(self.patches), 1)), 4, MOST_LEVELS))
 
-    def require(self, sizes: list[int]) -> None:
+    def check_size(self, sizes: list[int]) -> None:
         """Raise a ValueError if the given numbers of levels of the sites take too much memory."""
         cure = "raise `tolerance`, give smaller `caps`, a smaller `grid`, a shorter `horizon`, or fewer sites"
         require_product(self.mdp, sizes, self.steps, cure)
 
     def solve(self, levels: tuple[Levels, ...]) -> Optimum:
         """Return the optimum for given levels of the sites. Its `error` is only that of the value iteration."""
-        self.require([len(each.worth) for each in levels])
+        self.check_size([len(each.worth) for each in levels])
         product = Product(self.mdp, self.patches, self.rewards, levels, self.discount, self.action_rewards)
         best, policy, unsettled = product.value_iteration(self.steps, self.tolerance)
         values = product.fresh_values(best, start_pays=self.timing == "departure")
@@ -220,7 +220,7 @@ def _worth_tables(
         chosen = min(chosen, longest)
         tables.append(np.append(worth[:chosen], worth[-1]))
         omitted += size * float(left_out[chosen])
-        problem.require([len(table) for table in tables])
+        problem.check_size([len(table) for table in tables])
     return tables, omitted
 
 
@@ -298,7 +298,7 @@ def _check_rewards(rewards: Float[np.ndarray, "..."], n_sites: int, depletion: D
         raise ValueError(f"rewards must be one finite r̄ for each of the {n_sites} sites, got {rewards}")
 
 
-def _check_settings(
+def _check_arguments(
     discount: float, horizon: int | None, timing: str, action_rewards: ArrayLike | None, tolerance: Real
 ) -> None:
     check_tolerance(tolerance)

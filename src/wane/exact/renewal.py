@@ -29,24 +29,12 @@ from jaxtyping import Float, Int
 from scipy import sparse
 from scipy.sparse.linalg import spsolve
 
-from wane.checks import is_traced
+from wane.checks import check_tolerance, is_traced
 from wane.depletion import Depletion, Memory
-from wane.exact.memories import (
-    AT_ONCE,
-    count,
-    distinct,
-    find,
-    forgets,
-    interpolations,
-    keys,
-    line_of_memories,
-    pays_along,
-    pick,
-    waits,
-)
+from wane.exact import memories as tables
 from wane.exact.methods import Method
 from wane.exact.occupancy import first_visit_and_escape
-from wane.exact.representations import Representation, build, check_columns, check_depletion, check_tolerance
+from wane.exact.representations import Representation, build, check_columns, check_depletion
 from wane.kernels import KernelLike, Matrix, Operator, check_kernel, require_matrix
 from wane.limits import require_memory
 from wane.mdp import check_discount, check_sites
@@ -225,13 +213,13 @@ def return_laws(
 def _columns(phi: Renewal, memory: Memory) -> tuple[Float[np.ndarray, "states sites"], float]:
     """Return Φ at a memory, and a bound on its error."""
     start = jax.tree_util.tree_map(lambda leaf: np.broadcast_to(leaf, phi.sites.shape), memory)
-    if not phi.depletion.per_site() and len(phi.sites) > 1 and len(np.unique(keys(start))) == 1:
+    if not phi.depletion.per_site() and len(phi.sites) > 1 and len(np.unique(tables.keys(start))) == 1:
         # All sites share one line of memories, if there is one.
-        one, chains = pick(start, slice(1)), [_SiteChain.of(phi, j) for j in range(len(phi.sites))]
+        one, chains = tables.pick(start, slice(1)), [_SiteChain.of(phi, j) for j in range(len(phi.sites))]
         along = _along_a_line(chains, one) if _waiting_changes_nothing(phi.depletion, one) else None
         if along is not None:
             return phi.first_visit * along[0], along[1]
-    found = [_column(phi, j, pick(start, slice(j, j + 1))) for j in range(len(phi.sites))]
+    found = [_column(phi, j, tables.pick(start, slice(j, j + 1))) for j in range(len(phi.sites))]
     return np.stack([column for column, _ in found], axis=1), max(error for _, error in found)
 
 
@@ -246,7 +234,7 @@ def _column(phi: Renewal, j: int, start: Memory) -> tuple[Float[np.ndarray, " st
         return first_visit * value[0], omitted
     negligible = 0.1 * phi.tolerance * escape / depletion.bound
     times, never = _hit_times(kernel, float(phi.discount), int(phi.sites[j]), first_visit, negligible)
-    value, omitted = chain.from_visit(waits(depletion, start, times)[0])
+    value, omitted = chain.from_visit(tables.waits(depletion, start, times)[0])
     column = np.zeros(len(first_visit))
     for worth, hit in zip(value, _hits(kernel, float(phi.discount), int(phi.sites[j])), strict=False):
         column += worth * hit
@@ -254,7 +242,7 @@ def _column(phi: Renewal, j: int, start: Memory) -> tuple[Float[np.ndarray, " st
 
 
 def _waiting_changes_nothing(depletion: Depletion, memory: Memory) -> bool:
-    return np.array_equal(keys(depletion.wait(memory)), keys(memory))
+    return np.array_equal(tables.keys(depletion.wait(memory)), tables.keys(memory))
 
 
 def _hits(kernel: Any, discount: float, site: int) -> Iterator[Float[np.ndarray, " states"]]:
@@ -288,15 +276,15 @@ def _along_a_line(chains: Sequence["_SiteChain"], start: Memory) -> tuple[Float[
     for j, chain in enumerate(chains):
         weights[: len(chain.law.weights), j] = chain.law.weights
     first = depletion.visit(start)
-    line = line_of_memories(depletion, first, min(visits, 3) + 1)
-    if not forgets(depletion, line, waits(depletion, pick(line, slice(-1)), 4)[0]):
+    line = tables.line_of_memories(depletion, first, min(visits, 3) + 1)
+    if not tables.forgets(depletion, line, tables.waits(depletion, tables.pick(line, slice(-1)), 4)[0]):
         return None
     if visits > LONGEST_LINE or visits * len(weights) > MOST_WORTHS:
         raise ValueError(
             f"{type(depletion).__name__} would be summed over {visits} visits × {len(weights)} return times. That "
             "takes too long: use a smaller discount, or call wane.exact.renewal_representation with a larger tolerance"
         )
-    pays = pays_along(depletion, line_of_memories(depletion, first, visits + 1), weights)
+    pays = tables.pays_along(depletion, tables.line_of_memories(depletion, first, visits + 1), weights)
     if pays is None:
         return None
     future, returning = np.zeros(len(chains)), weights.sum(axis=0)
@@ -321,11 +309,11 @@ class _SiteChain(NamedTuple):
 
     def from_visit(self, memories: Memory) -> tuple[Float[np.ndarray, " memories"], float]:
         """Return worth + B ∘ visit at the given memories, and a bound on its error."""
-        along = _along_a_line([self], memories) if count(memories) == 1 else None
+        along = _along_a_line([self], memories) if tables.count(memories) == 1 else None
         if along is not None:
             return along
         after_visit = self.depletion.visit(memories)
-        reachable = self._reachable(distinct(after_visit))
+        reachable = self._reachable(tables.distinct(after_visit))
         if reachable is None:
             future, error = self._interpolate(after_visit)
         else:
@@ -360,15 +348,15 @@ class _SiteChain(NamedTuple):
         `age` is the number of returns after which a memory first appears. A first pass waits for at most three steps
         between visits, which finds nearly all memories cheaply; the second pass uses all waiting times.
         """
-        age = np.zeros(count(memories), int)
+        age = np.zeros(tables.count(memories), int)
         for times in (min(3, len(self.law.weights)), len(self.law.weights)):
             expanded = np.zeros(len(age), bool)
             while np.any(todo := ~expanded & (age < self.generations)):
                 # The youngest come first, and their number is limited so that the table of their waits stays small.
-                eldest = np.sort(age[todo])[: max(AT_ONCE // times, 1)][-1]
-                todo &= (age <= eldest) & (np.cumsum(todo & (age <= eldest)) <= max(AT_ONCE // times, 1))
+                eldest = np.sort(age[todo])[: max(tables.AT_ONCE // times, 1)][-1]
+                todo &= (age <= eldest) & (np.cumsum(todo & (age <= eldest)) <= max(tables.AT_ONCE // times, 1))
                 expanded |= todo
-                table, shape = waits(self.depletion, pick(memories, todo), times)
+                table, shape = tables.waits(self.depletion, tables.pick(memories, todo), times)
                 found = self.depletion.visit(table)
                 older = np.repeat(age[todo] + 1, shape[1])
                 memories = jax.tree_util.tree_map(lambda a, b: np.concatenate([a, b]), memories, found)
@@ -376,23 +364,23 @@ class _SiteChain(NamedTuple):
                 expanded = np.concatenate([expanded, np.zeros(len(older), bool)])
                 # `unique` keeps the first of equal memories: after this sort that is the youngest.
                 order = np.argsort(age, kind="stable")
-                memories, age, expanded = pick(memories, order), age[order], expanded[order]
-                _, index = np.unique(keys(memories), return_index=True)
-                memories, age, expanded = pick(memories, index), age[index], expanded[index]
+                memories, age, expanded = tables.pick(memories, order), age[order], expanded[order]
+                _, index = np.unique(tables.keys(memories), return_index=True)
+                memories, age, expanded = tables.pick(memories, index), age[index], expanded[index]
                 if len(age) > MOST_MEMORIES:
                     return None
         return memories
 
     def _enumerate(self, memories: Memory, after_visit: Memory) -> tuple[Float[np.ndarray, " wanted"], float]:
         """Solve (I − moves) B = pays over the given memories. Returns B after the visits, and a bound on its error."""
-        known, n = keys(memories), count(memories)
+        known, n = tables.keys(memories), tables.count(memories)
         pays, moves, complete = np.zeros(n), sparse.csr_array((n, n)), True
-        width = max(AT_ONCE // len(self.law.weights), 1)
+        width = max(tables.AT_ONCE // len(self.law.weights), 1)
         for start in range(0, n, width):
             rows = slice(start, start + width)
-            table, shape = waits(self.depletion, pick(memories, rows), len(self.law.weights))
+            table, shape = tables.waits(self.depletion, tables.pick(memories, rows), len(self.law.weights))
             pays[rows] = self.worth(table).reshape(shape) @ self.law.weights
-            index = find(known, keys(self.depletion.visit(table))).reshape(shape)
+            index = tables.find(known, tables.keys(self.depletion.visit(table))).reshape(shape)
             inside = index >= 0
             source = np.broadcast_to(np.arange(n)[rows, None], shape)[inside]
             weight = np.broadcast_to(self.law.weights, shape)[inside]
@@ -401,7 +389,7 @@ class _SiteChain(NamedTuple):
         future = np.asarray(spsolve((sparse.eye_array(n) - moves).tocsc(), pays)).reshape(-1)
         # Moves to memories beyond the last generation are dropped, and with them all that they would pay later.
         lost = 0.0 if complete else self.beyond(self.generations)
-        return future[find(known, keys(after_visit))], lost
+        return future[tables.find(known, tables.keys(after_visit))], lost
 
     def _interpolate(self, after_visit: Memory) -> tuple[Float[np.ndarray, " wanted"], float]:
         """Solve for B on more and more nodes, until it changes by less than half of the tolerance.
@@ -415,10 +403,10 @@ class _SiteChain(NamedTuple):
             )
         low, high = self._range(after_visit)
         best, least = np.zeros(len(after_visit)), np.inf
-        for interpolate, refinements in interpolations(low, high):
+        for interpolate, refinements in tables.interpolations(low, high):
             before = None
             for nodes in refinements:
-                table, shape = waits(self.depletion, nodes, len(self.law.weights))
+                table, shape = tables.waits(self.depletion, nodes, len(self.law.weights))
                 pays = self.worth(table).reshape(shape) @ self.law.weights
                 moves = interpolate(nodes, self.depletion.visit(table).reshape(shape), self.law.weights)
                 on_nodes = np.linalg.solve(np.eye(len(nodes)) - moves, pays)
@@ -442,7 +430,7 @@ class _SiteChain(NamedTuple):
                         f"interval from {low:.3g} to {high:.3g}: let it settle (cap its memory), or use a "
                         "smaller discount"
                     )
-                found = self.depletion.visit(waits(self.depletion, np.linspace(low, high, 65), times)[0])
+                found = self.depletion.visit(tables.waits(self.depletion, np.linspace(low, high, 65), times)[0])
                 wider = min(low, float(found.min())), max(high, float(found.max()))
                 if not np.all(np.isfinite(wider)):
                     raise ValueError(f"the memory of {type(self.depletion).__name__} grows without bound")

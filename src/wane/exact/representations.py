@@ -16,7 +16,6 @@ With actions, Φ is one backup of Φ without. The memory of a site changes with 
 """
 
 import abc
-import operator
 from dataclasses import dataclass, field
 from functools import singledispatch
 from typing import Any
@@ -28,7 +27,7 @@ from jaxtyping import Bool, Float, Int
 from scipy import sparse
 from scipy.sparse.linalg import LinearOperator
 
-from wane.checks import ensure, is_traced
+from wane.checks import check_whole, ensure, is_traced
 from wane.depletion import Depletion, FirstVisits, Geometric, Memory
 from wane.exact.finite import finite_representation
 from wane.exact.methods import Method
@@ -394,21 +393,3 @@ def check_parameters(depletion: Any, n_sites: int) -> Any:
                 "give one number, or one for each site (sites last)"
             )
     return depletion.checked()
-
-
-def check_tolerance(tolerance: Scalar) -> None:
-    """Raise a ValueError unless the tolerance is a finite number above 0."""
-    if not 0 < tolerance < np.inf:
-        raise ValueError(f"tolerance must be a finite number above 0, got {tolerance!r}")
-
-
-def check_whole(name: str, value: Integer, least: int, most: int | None = None) -> int:
-    """Return a whole number as Python's int. Raises a ValueError unless it lies between `least` and `most`."""
-    try:
-        number = operator.index(value)  # pyright: ignore[reportArgumentType]
-    except TypeError:
-        number = None
-    if number is None or number < least or (most is not None and number > most):
-        end = "on" if most is None else f"to {most}"
-        raise ValueError(f"{name} must be a whole number from {least} {end}, got {value!r}")
-    return number

@@ -11,7 +11,7 @@ from wane.lab.scales import SCALES, Scale
 from wane.lazy import attach
 
 if TYPE_CHECKING:
-    from wane.lab.contract import Claim, Experiment, Finding, Loop, NotTested, Seeded, Settings, seed_keys
+    from wane.lab.contract import Claim, Experiment, Finding, Loop, NotTested, Seeded, Settings, Tables, seed_keys
     from wane.lab.judging import exceeds, matches, stays_below
     from wane.lab.plots import plot_learning
 
@@ -28,6 +28,7 @@ __all__ = [
     "Scale",
     "Seeded",
     "Settings",
+    "Tables",
     "exceeds",
     "find",
     "matches",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from wane.lazy import attach
 from wane.worlds.catalog import make, names, register, shortest_paths
+from wane.worlds.endless import EndlessField
 from wane.worlds.grid import ACTIONS, Map
 from wane.worlds.mdp_world import MDPWorld
 from wane.worlds.observe import OBSERVATIONS, Cell, FirstPerson, Index, Observation, OneHot, Seen, Symbolic, TopDown
@@ -29,6 +30,7 @@ __all__ = [
     "Cell",
     "Depleting",
     "DepletingVector",
+    "EndlessField",
     "Environment",
     "FirstPerson",
     "FirstPersonView",

@@ -12,6 +12,7 @@
 | patches-2, patches-4, patches-6 | three equal rewards along a corridor, 2, 4 or 6 steps apart: patch leaving |
 | corridor | a reward at each end |
 | open-field | random patches of a given richness, to forage in |
+| endless-field | 10¹² cells, walls and sites by a hash: an `EndlessField`, not a `World`, so `names` leaves it out |
 
     >>> from wane.depletion import Hyperbolic
     >>> make("four-rooms", depletion=Hyperbolic(1.0), slip=0.2).n_states
@@ -31,6 +32,7 @@ from scipy.sparse.csgraph import shortest_path
 from wane.depletion import Geometric
 from wane.names import unknown
 from wane.types import Integer
+from wane.worlds.endless import EndlessField
 from wane.worlds.grid import ACTIONS, Map, require_cells
 from wane.worlds.world import World
 
@@ -231,11 +233,17 @@ _WORLDS: dict[str, Callable[..., World]] = {
 }
 
 
-def make(name: str, **settings: Any) -> World:
+ENDLESS = "endless-field"
+"""The name of the world that has no map."""
+
+
+def make(name: str, **settings: Any) -> Any:
     """Makes a world of the catalogue, or one that was registered, with any of its settings changed.
 
     Raises UnknownName, a ValueError, if there is no world of this name.
     """
+    if name == ENDLESS:
+        return EndlessField(**settings)
     if name not in _WORLDS:
         raise unknown("world", name, names(), "; add your own with wane.worlds.register")
     return _WORLDS[name](**settings)

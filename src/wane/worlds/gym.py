@@ -35,7 +35,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from jaxtyping import UInt8
 
 from wane.types import Integer
-from wane.worlds.catalog import names, world_of
+from wane.worlds.catalog import ENDLESS, names, world_of
 from wane.worlds.depleting import Depleting, DepletingVector
 from wane.worlds.rules import check_action, check_actions, find_state
 from wane.worlds.simulate import Copies, Single
@@ -213,6 +213,8 @@ def register_all() -> None:
                 vector_entry_point="wane.worlds.gym:VectorEnvironment",
                 kwargs={"world": name},
             )
+    if (field := environment_id(ENDLESS)) not in gymnasium.registry:
+        gymnasium.register(field, entry_point="wane.worlds.endless_gym:FieldEnvironment")
 
 
 register_all()

@@ -4,10 +4,11 @@ Settings list the beliefs, and any list is allowed. A claim that compares the tr
 both were run.
 """
 
+from collections.abc import Callable, Mapping
+
 import pandas as pd
 
-from wane.lab.contract import Finding, NotTested
-from wane.lab.judging import exceeds
+from wane.lab import Finding, NotTested, exceeds
 from wane.lab.statistics import paired_difference
 
 
@@ -36,12 +37,28 @@ def names(beliefs: tuple[float, ...], lam: float) -> dict[float, str]:
     return {each: label(each) + (" (true)" if each == lam else "") for each in beliefs}
 
 
+def need_another(beliefs: tuple[float, ...], lam: float, other: float) -> None:
+    """Raises NotTested unless the true λ and another λ̂ were run."""
+    need(beliefs, lam, other)
+    if other == lam:
+        raise NotTested(f"The true λ itself is {other:g}.")
+
+
+def rival(measured: pd.DataFrame, beliefs: tuple[float, ...], lam: float, best: Callable[..., float] = max) -> float:
+    """Returns the wrong λ̂ with the best mean. Raises NotTested if there is none, or if the true λ was not run."""
+    need(beliefs, lam)
+    return best(others(beliefs, lam), key=lambda each: measured[each].mean())
+
+
+def means(measured: Mapping[float, pd.Series] | pd.DataFrame, beliefs: tuple[float, ...], digits: str = ".4g") -> str:
+    """Describes the mean of every agent."""
+    return ", ".join(f"{label(each)}: {measured[each].mean():{digits}}" for each in beliefs)
+
+
 def least_for_the_true(errors: pd.DataFrame, beliefs: tuple[float, ...], lam: float) -> Finding:
     """Finds whether errors (seeds, λ̂) are smaller for the true λ than for the best wrong λ̂, paired by seed."""
-    need(beliefs, lam)
-    rival = min(others(beliefs, lam), key=lambda each: errors[each].mean())
-    means = ", ".join(f"{label(each)}: {errors[each].mean():.4g}" for each in beliefs)
-    return exceeds(paired_difference(errors[rival], errors[lam]), f"{means}; {len(errors)} seeds")
+    found = paired_difference(errors[rival(errors, beliefs, lam, min)], errors[lam])
+    return exceeds(found, f"{means(errors, beliefs)}; {len(errors)} seeds")
 
 
 def in_words(beliefs: tuple[float, ...]) -> str:

@@ -14,7 +14,7 @@ over (cell × visit counts), which no λ̂ can beat.
 """
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
@@ -26,20 +26,23 @@ import pandas as pd
 from jaxtyping import Array, Bool, Float, Int, Key
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from numpy.typing import ArrayLike
 
 from wane.agents import gpi
 from wane.agents.common.rollout import Episode
 from wane.agents.planner import plan
 from wane.depletion import Geometric
-from wane.lab import plots
-from wane.lab.contract import Loop, Seeded, Tables, seed_keys
-from wane.lab.statistics import mean_and_error
-from wane.lab.tables import frame
+from wane.lab import exceeds, plots
+from wane.lab.contract import Claim, Finding, Kind, Loop, NotTested, Seeded, Tables, seed_keys
+from wane.lab.statistics import mean_and_error, paired_difference
+from wane.lab.tables import frame, select
 from wane.settings import Count, Lambda, Probability, Range
 from wane.worlds.catalog import four_rooms
 from wane.worlds.world import World
 from wane_paper.common import beliefs, episodes
-from wane_paper.common.checks import Lambdas
+from wane_paper.common.parts import entry
+from wane_paper.common.settings import Lambdas
+from wane_paper.texts import account
 
 MEMORIES = {"refreshed": True, "never refreshed": False}
 """Whether agents look up at each step what remains of the rewards."""
@@ -112,11 +115,7 @@ def fixed(settings: Composing) -> Tables:
     """Computes the returns from every start, the optimum, and one episode of every agent step by step."""
     world, phis = settings.world, representations(settings)
     best = frame(plan(world).values, "value", start=range(world.n_states))
-    return {
-        **_every_start(settings, world, phis),
-        "optimum": best,
-        "episodes_shown": _shown(settings, world, phis),
-    }
+    return {**_every_start(settings, world, phis), "optimum": best, "episodes_shown": _shown(settings, world, phis)}
 
 
 def _every_start(settings: Composing, world: World, phis: Phis) -> Tables:
@@ -138,10 +137,7 @@ def _every_start(settings: Composing, world: World, phis: Phis) -> Tables:
 
 def _shown(settings: Composing, world: World, phis: Phis) -> pd.DataFrame:
     played = play(world, phis, jax.random.split(jax.random.key(1), 1), np.array([settings.shown]), np.array([True]))
-    tables = [
-        episodes.rows(world, jax.tree_util.tree_map(lambda leaf, i=i: leaf[i, 0], played), lam=lam)
-        for i, lam in enumerate(settings.believed)
-    ]
+    tables = [episodes.rows(world, entry(played, i, 0), lam=lam) for i, lam in enumerate(settings.believed)]
     return pd.concat(tables)
 
 
@@ -168,7 +164,7 @@ def draw(settings: Composing, tables: Tables) -> Figure:
     plots.bars(sampled, names, by_lam.mean(), errors, shades)
     plots.tidy(sampled, f"{settings.episodes} random starts", "believed λ̂", "discounted return ± s.e.")
     _draw_every_start(every, tables, names, shades)
-    stays = tables["stays"][tables["stays"]["memory"] == "refreshed"].groupby("lam")[["stay", "behind"]].mean()
+    stays = select(tables["stays"], memory="refreshed").groupby("lam")[["stay", "behind"]].mean()
     plots.bars(staying, names, stays["stay"], None, shades)
     plots.tidy(staying, "how long agents stay", "believed λ̂", "steps in a row at a site")
     plots.bars(leaving, names, 100 * stays["behind"], None, shades)
@@ -202,10 +198,118 @@ def shown_beliefs(settings: Composing) -> list[float]:
 
 def films(settings: Composing, tables: Tables) -> Mapping[str, Callable[[Path], Any]]:
     """Returns films of one episode of up to three agents."""
-    shown = tables["episodes_shown"]
-    return {
-        beliefs.label(lam): episodes.film(
-            settings.world, shown[shown["lam"] == lam], f"GPI with λ̂ = {lam:g}, true λ = {settings.lam:g}"
-        )
-        for lam in shown_beliefs(settings)
-    }
+    shown = tables["episodes_shown"][tables["episodes_shown"]["lam"].isin(shown_beliefs(settings))]
+    title = f"GPI with λ̂ = {{:g}}, true λ = {settings.lam:g}"
+    return episodes.films(settings.world, shown, "lam", title, "λ̂ = {:g}")
+
+
+def from_every_start(tables: Tables, memory: str = "refreshed") -> pd.DataFrame:
+    """Returns the mean returns over all starts, with the axes (repetitions, λ̂)."""
+    return select(tables["starts"], memory=memory).pivot_table(index="repeat", columns="lam", values="value")
+
+
+def mean_stays(tables: Tables, measure: str = "stay") -> pd.DataFrame:
+    """Returns mean steps in a row at a site, or mean shares of visited rewards left behind, (repetitions, λ̂)."""
+    return select(tables["stays"], memory="refreshed").pivot_table(index="repeat", columns="lam", values=measure)
+
+
+def more_than(other: float) -> Callable[[Composing, Tables], Finding]:
+    """Returns a test that the true λ earns more than another λ̂ in the paper's episodes, paired by episode."""
+
+    def test(settings: Composing, tables: Tables) -> Finding:
+        beliefs.need_another(settings.believed, settings.lam, other)
+        value = tables["episodes"].pivot_table(index=["seed", "episode"], columns="lam", values="value")
+        exact = from_every_start(tables).mean()
+        detail = f"over every start {exact[settings.lam]:.3f} against {exact[other]:.3f}"
+        return exceeds(paired_difference(value[settings.lam], value[other]), detail)
+
+    return test
+
+
+def the_true_lambda_is_best(settings: Composing, tables: Tables) -> Finding:
+    """Tests whether the true λ earns more than the best other λ̂, from every start."""
+    runs = from_every_start(tables)
+    rival = beliefs.rival(runs, settings.believed, settings.lam)
+    top = max(settings.believed, key=lambda lam: runs[lam].mean())
+    detail = (
+        f"best is λ̂ = {top:g} with {runs[top].mean():.3f}; λ = {settings.lam:g} earns {runs[settings.lam].mean():.3f}"
+    )
+    return _exceeds(settings, runs[settings.lam], runs[rival], detail)
+
+
+def lower_beliefs_leave_earlier(settings: Composing, tables: Tables) -> Finding:
+    """Tests whether agents with any lower λ̂ leave more of the rewards behind than agents with the true λ.
+
+    Steps in a row at a site would mislead, because an agent with λ̂ = 0 steps off a site and on again.
+    """
+    behind = mean_stays(tables, "behind")
+    lower = _some(settings, "lower", (lam for lam in settings.believed if lam < settings.lam))
+    if not set(settings.believed) <= set(behind):
+        raise NotTested("Some agents wore off no reward, so they left nothing behind.")
+    least = min(lower, key=lambda lam: behind[lam].mean())
+    detail = f"share of a visited reward that is left behind: {beliefs.means(behind, settings.believed, '.3g')}; "
+    return _exceeds(settings, behind[least], behind[settings.lam], detail + _steps(settings, mean_stays(tables)))
+
+
+def higher_beliefs_stay_longer(settings: Composing, tables: Tables) -> Finding:
+    """Tests whether agents with any higher λ̂ stay longer than agents with the true λ."""
+    stays = mean_stays(tables)
+    higher = _some(settings, "higher", (lam for lam in settings.believed if lam > settings.lam))
+    least = min(higher, key=lambda lam: stays[lam].mean())
+    return _exceeds(settings, stays[least], stays[settings.lam], _steps(settings, stays))
+
+
+def _some(settings: Composing, which: str, found: Iterable[float]) -> list[float]:
+    beliefs.need(settings.believed, settings.lam)
+    found = list(found)
+    if not found:
+        raise NotTested(f"There is no agent with a {which} λ̂ than the true one: {beliefs.in_words(settings.believed)}.")
+    return found
+
+
+def _steps(settings: Composing, stays: pd.DataFrame) -> str:
+    return f"mean steps in a row at a site: {beliefs.means(stays, settings.believed, '.3g')}"
+
+
+def near_the_optimum(settings: Composing, tables: Tables) -> Finding:
+    """Tests whether the true λ earns more than 98 % of the optimum, from every start."""
+    beliefs.need(settings.believed, settings.lam)
+    runs, highest = from_every_start(tables)[settings.lam], tables["optimum"]["value"].mean()
+    detail = f"{runs.mean():.3f} of {highest:.3f}"
+    return _exceeds(settings, runs / highest, np.zeros(len(runs)), detail, than=0.98)
+
+
+def _exceeds(settings: Composing, ours: ArrayLike, theirs: ArrayLike, detail: str, than: float = 0.0) -> Finding:
+    """Tests whether a mean difference exceeds a number. The finding has an interval only if actions slip."""
+    found = paired_difference(ours, theirs)
+    if settings.slip:
+        return exceeds(found, detail, than)
+    return Finding(found.value > than, found.value, None, detail)
+
+
+def claims(returns: str, stays: str = "") -> tuple[Claim, ...]:
+    """Returns the claims. `returns` and `stays` are the places where the paper compares agents' returns and stays."""
+    when: tuple[Kind, str] = ("paper", stays) if stays else ("ours", "")
+    return (
+        Claim("beats-lambda-0", "The true λ earns more than λ̂ = 0.", more_than(0.0), "paper", returns),
+        Claim("beats-lambda-1", "The true λ earns more than λ̂ = 1, the SR.", more_than(1.0), "paper", returns),
+        Claim(
+            "true-lambda-is-best",
+            "No other λ̂, the paper's or not, earns more than the true one.",
+            the_true_lambda_is_best,
+        ),
+        Claim(
+            "leaves-early",
+            "Agents with a λ̂ that is too low leave too early: more of a reward stays behind than with the true λ.",
+            lower_beliefs_leave_earlier,
+            *when,
+        ),
+        Claim(
+            "overstays",
+            "Agents with a λ̂ that is too high stay longer at a site than agents with the true λ.",
+            higher_beliefs_stay_longer,
+            *when,
+            account=account("gpi-tabular", "overstays") if stays else "",
+        ),
+        Claim("near-the-optimum", "GPI with the true λ earns at least 98 % of the optimum.", near_the_optimum),
+    )

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import jax
 import numpy as np
 import pandas as pd
 from jaxtyping import Int
@@ -21,11 +20,6 @@ KEY = (
     "and the ring grows with the number of steps."
 )
 """An explanation of how paths are drawn, for a line under the figure."""
-
-
-def select(played: Episode, *index: int) -> Episode:
-    """Returns one episode out of many that are stacked along the first axes."""
-    return jax.tree_util.tree_map(lambda leaf: leaf[index], played)
 
 
 def rows(world: World, episode: Episode, **labels: Any) -> pd.DataFrame:
@@ -67,6 +61,14 @@ def film(world: World, table: pd.DataFrame, title: str, *, with_views: bool = Fa
         title=title,
         views=views_along(world, cells, remaining) if with_views else None,
     ).save(path)
+
+
+def films(
+    world: World, table: pd.DataFrame, by: str, title: str = "{}", label: str = "{}"
+) -> dict[str, Callable[[Path], Any]]:
+    """Returns a film for each value of a column. The value stands in the film's title and in its label."""
+    groups = table.groupby(by, sort=False)
+    return {label.format(value): film(world, rows, title.format(value)) for value, rows in groups}
 
 
 def stays(world: World, cells: Int[AnyArray, "*episodes moments"]) -> Int[np.ndarray, " stays"]:

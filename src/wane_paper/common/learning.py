@@ -23,21 +23,23 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 from jaxtyping import Array, Float
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from wane.agents import Trained, q_lambda, q_learning
 from wane.agents.common.rollout import Episode, play
 from wane.agents.planner import plan
 from wane.depletion import Depletion, Geometric
-from wane.lab import plots
-from wane.lab.contract import Loop, Seeded, Tables, seed_keys
+from wane.lab import Claim, Finding, Loop, Seeded, Tables, exceeds, plots, seed_keys
+from wane.lab.statistics import bootstrap, interquartile_mean, paired_difference, probability_of_improvement
 from wane.lab.tables import frame
 from wane.settings import Discount, Lambda
 from wane.types import Integer
 from wane.worlds.catalog import two_rooms
 from wane.worlds.world import World
 from wane_paper.common import beliefs, episodes
-from wane_paper.common.checks import Lambdas
+from wane_paper.common.parts import entry
+from wane_paper.common.settings import Lambdas
 
 PLAIN = "Q-learning"
 EPISODES_OF = 16
@@ -138,12 +140,6 @@ def learn(settings: Learning, seeds: Sequence[int], loop: Loop) -> Learned:
     return Learned(greedy, phi, q)
 
 
-def curves(settings: Learning, seeds: Sequence[int], learned: Learned) -> pd.DataFrame:
-    """Returns the greedy returns during learning as a table."""
-    numbers = settings.agent.evaluate_every * np.arange(1, settings.evaluations + 1)
-    return frame(learned.greedy, "value", episode=numbers, seed=seeds, agent=agents(settings))
-
-
 def agents(settings: Learning) -> list[str]:
     """Returns the names of all agents."""
     return [*map(beliefs.label, settings.lambdas), PLAIN]
@@ -152,25 +148,24 @@ def agents(settings: Learning) -> list[str]:
 def seeded(settings: Learning, seeds: Sequence[int], loop: Loop) -> Tables:
     """Returns learning curves, and a greedy episode of every λ̂ for the first seeds. Keeps the agents of seed 0."""
     learned = learn(settings, seeds, loop)
-    tables = {"curves": curves(settings, seeds, learned)}
+    numbers = settings.agent.evaluate_every * np.arange(1, settings.evaluations + 1)
+    tables = {"curves": frame(learned.greedy, "value", episode=numbers, seed=seeds, agent=agents(settings))}
     shown = [seed for seed in seeds if seed < EPISODES_OF]
     if 0 in seeds:
         _keep_agents(settings, loop, learned, list(seeds).index(0))
     if not shown:
         return tables
     places = np.array([list(seeds).index(seed) for seed in shown])
-    states = jax.tree_util.tree_map(lambda leaf: leaf[places], learned.with_lambda)
-    return tables | {"episodes": _greedy_episodes(settings, shown, states)}
+    return tables | {"episodes": _greedy_episodes(settings, shown, entry(learned.with_lambda, places))}
 
 
 def _keep_agents(settings: Learning, loop: Loop, learned: Learned, place: int) -> None:
     """Keeps the agents of one seed, given its place in the list of seeds."""
-    phi, q = jax.tree_util.tree_map(lambda leaf: leaf[place], (learned.with_lambda, learned.plain))
     for i, lam in enumerate(settings.lambdas):
-        state = jax.tree_util.tree_map(lambda leaf, i=i: leaf[i], phi)
         config = dataclasses.replace(settings.trained_config, lam=lam)
-        loop.keep(f"lam-{lam:g}", Trained("q_lambda", settings.world, config, state))
-    loop.keep("q-learning", Trained("q_learning", settings.world, plain_config(settings.trained_config), q))
+        loop.keep(f"lam-{lam:g}", Trained("q_lambda", settings.world, config, entry(learned.with_lambda, place, i)))
+    plain = plain_config(settings.trained_config)
+    loop.keep("q-learning", Trained("q_learning", settings.world, plain, entry(learned.plain, place)))
 
 
 def _greedy_episodes(settings: Learning, seeds: Sequence[int], states: q_lambda.State) -> pd.DataFrame:
@@ -185,7 +180,7 @@ def _greedy_episodes(settings: Learning, seeds: Sequence[int], states: q_lambda.
 
     played = jax.tree_util.tree_map(np.asarray, episode(states))
     return pd.concat(
-        episodes.rows(world, episodes.select(played, i, j), agent=beliefs.label(lam), seed=seed)
+        episodes.rows(world, entry(played, i, j), agent=beliefs.label(lam), seed=seed)
         for i, seed in enumerate(seeds)
         for j, lam in enumerate(settings.lambdas)
     )
@@ -211,14 +206,19 @@ def results(settings: Learning, table: pd.DataFrame) -> pd.DataFrame:
     return table[late].pivot_table(index="seed", columns="agent", values="value")
 
 
-def has_optimum(lam: float) -> bool:
-    """Returns whether the optimum is computed for a true λ. With λ = 1 the optimum need not count visits."""
-    return lam <= HIGHEST_LAM or lam == 1
+def optimum_table(world: World, lam: float) -> Tables:
+    """Returns the table `optimum`: what the optimum over (cell × visit counts) earns from the start of a world.
+
+    Returns nothing where the optimum must count too many visits. With λ = 1 it need not count them.
+    """
+    known = lam <= HIGHEST_LAM or lam == 1
+    return {"optimum": pd.DataFrame({"value": [float(world.start @ plan(world).values)]})} if known else {}
 
 
-def optimal_return(settings: Learning) -> float:
-    """Returns what the optimum over (cell × visit counts) earns from the world's start."""
-    return float(settings.world.start @ plan(settings.world).values)
+def draw_optimum(ax: Axes, tables: Tables) -> None:
+    """Draws a line at the optimum, if it is known."""
+    if "optimum" in tables:
+        ax.axhline(tables["optimum"]["value"].iloc[0], color=plots.INK, ls="--", lw=1, label="optimum")
 
 
 def draw(settings: Learning, tables: Tables) -> Figure:
@@ -229,8 +229,7 @@ def draw(settings: Learning, tables: Tables) -> Figure:
     names, shades = agents(settings), [*map(plots.colour, settings.lambdas), plots.GREY]
     colours = dict(zip(names, shades, strict=True))
     plots.plot_learning(tables["curves"], interval="error", ax=learning, colours=colours)
-    if "optimum" in tables:
-        learning.axhline(tables["optimum"]["value"].iloc[0], color=plots.INK, ls="--", lw=1, label="optimum")
+    draw_optimum(learning, tables)
     learning.legend(frameon=False, loc="center right", ncols=2)
     title = f"Greedy return while learning ({tables['curves']['seed'].nunique()} seeds, ± s.e.)"
     plots.tidy(learning, title, "episode", "discounted return")
@@ -250,7 +249,38 @@ def draw(settings: Learning, tables: Tables) -> Figure:
 
 def films(settings: Learning, tables: Tables) -> Mapping[str, Callable[[Path], Any]]:
     """Returns a film of a greedy episode for every λ̂ after all training, of a seed with a median return."""
-    return {
-        name: episodes.film(settings.world, rows, f"Qλ-learning, {name}, true λ = {settings.lam:g}")
-        for name, rows in median_episodes(tables).items()
-    }
+    shown = pd.concat(median_episodes(tables).values())
+    return episodes.films(settings.world, shown, "agent", f"Qλ-learning, {{}}, true λ = {settings.lam:g}")
+
+
+def ends_higher_than(other: float | None) -> Callable[[Learning, Tables], Finding]:
+    """Returns a test that the true λ ends above another λ̂, or above plain Q-learning (None), paired by seed."""
+
+    def test(settings: Learning, tables: Tables) -> Finding:
+        if other is None:
+            beliefs.need(settings.lambdas, settings.lam)
+        else:
+            beliefs.need_another(settings.lambdas, settings.lam, other)
+        scores = results(settings, tables["curves"])
+        ours = scores[beliefs.label(settings.lam)]
+        theirs = scores[PLAIN if other is None else beliefs.label(other)]
+        found = paired_difference(ours, theirs)
+        chance = probability_of_improvement(ours, theirs)
+        middle = [bootstrap(each, interquartile_mean) for each in (ours, theirs)]
+        detail = (
+            f"interquartile means {middle[0]} against {middle[1]}; a run of the true λ beats one of the other with "
+            f"probability {chance}; {len(ours)} seeds"
+        )
+        return exceeds(found, detail)
+
+    return test
+
+
+def claims(place: str) -> tuple[Claim, ...]:
+    """Returns the claims, two of which the paper makes in the given place."""
+    statement = "The true λ ends higher than λ̂ = 1, which is Q-learning on successor features."
+    return (
+        Claim("beats-lambda-1", statement, ends_higher_than(1.0), "paper", place),
+        Claim("beats-lambda-0", "The true λ ends higher than λ̂ = 0.", ends_higher_than(0.0), "paper", place),
+        Claim("beats-q-learning", "The true λ ends higher than plain Q-learning.", ends_higher_than(None)),
+    )

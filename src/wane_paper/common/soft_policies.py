@@ -3,13 +3,15 @@
 Q = Φ_λ^π r,    π(·|s) = softmax(Q(s, ·) / τ)
 
 The iteration for the fixed point starts from the uniform policy. Sharp policies may cycle, as policy iteration on Q_λ
-can. `wane.agents.lambda_operator` stops this iteration after a few sweeps, and its τ is relative to the values.
+can. The fixed point is no optimum, so `wane.optimum` does not give it; and `wane.agents.lambda_operator` stops the
+iteration after a few sweeps, with a τ that is relative to the values.
 """
 
 import numpy as np
 from jaxtyping import Float
 from scipy.special import softmax
 
+from wane.exact.representations import lambda_representation
 from wane.worlds.world import World
 
 MOST_SWEEPS = 500
@@ -26,18 +28,22 @@ def soft_q_values(
 
     If the iteration does not settle, this is Q_λ of the last policy.
     """
-    n, own = world.n_states, np.arange(world.n_states)
-    transitions = np.stack([world.mdp.action(a).toarray() for a in range(world.n_actions)])
-    chances, q = np.full((n, world.n_actions), 1 / world.n_actions), np.zeros((n, world.n_actions))
+    chances = np.full((world.n_states, world.n_actions), 1 / world.n_actions)
+    q = np.zeros_like(chances)
     for _ in range(MOST_SWEEPS):
-        successor = np.linalg.inv(np.eye(n) - discount * np.einsum("sa,ast->st", chances, transitions))
-        phi_next = transitions @ (successor / (lam + (1 - lam) * np.diag(successor)))
-        # A state's own reward pays in full now, and λ times as much on every return.
-        q = (discount * phi_next @ rewards + rewards * (1 - (1 - lam) * discount * phi_next[:, own, own])).T
+        phi = lambda_representation(world.mdp.under(chances), lam, discount=discount)
+        q = np.asarray(phi.q_values(world.mdp, rewards))
         before, chances = chances, softmax(q / temperature, axis=1)
         if np.abs(chances - before).max() <= SETTLED:
             break
     return q
+
+
+def rewards_of_states(world: World) -> Float[np.ndarray, " states"]:
+    """Returns r̄ of every state, which is 0 where there is no site."""
+    rewards = np.zeros(world.n_states)
+    rewards[world.sites] = np.asarray(world.rewards)
+    return rewards
 
 
 def first_best(q: Float[np.ndarray, " actions"]) -> int:

@@ -3,13 +3,13 @@
 from dataclasses import dataclass
 
 import numpy as np
-import pandas as pd
 from matplotlib.figure import Figure
 
 from wane.depletion import Geometric
-from wane.lab import plots
-from wane.lab.contract import Claim, Experiment, Finding, Settings, Tables
-from wane_paper.common.checks import Drawn, Lambdas
+from wane.lab import Claim, Experiment, Finding, Settings, Tables, plots
+from wane.lab.tables import frame
+from wane_paper.common.settings import Drawn, Lambdas
+from wane_paper.texts import texts
 
 
 @dataclass(frozen=True)
@@ -26,8 +26,7 @@ def fixed(settings: DiminishingSettings) -> Tables:
     """Returns what each visit pays, for every λ."""
     visits = np.arange(settings.visits + 1)
     worth = Geometric(np.array(settings.lambdas)[:, None]).worth(visits)
-    index = pd.MultiIndex.from_product([settings.lambdas, visits], names=["lam", "earlier_visits"])
-    return {"rewards": pd.DataFrame({"reward": np.ravel(worth)}, index=index).reset_index()}
+    return {"rewards": frame(worth, "reward", lam=settings.lambdas, earlier_visits=visits)}
 
 
 def draw(settings: DiminishingSettings, tables: Tables) -> Figure:
@@ -50,10 +49,7 @@ def falls_by_lambda(settings: DiminishingSettings, tables: Tables) -> Finding:
 
 
 EXPERIMENT = Experiment(
-    name="diminishing",
-    title="Rewards that wear off",
-    source="figure 1.1",
-    summary="Each visit leaves a fraction λ of what a site pays: λ = 1 is an ordinary reward, λ = 0 pays once.",
+    **texts("diminishing"),
     quick=DiminishingSettings(),
     paper=DiminishingSettings(),
     fixed=fixed,
@@ -66,5 +62,4 @@ EXPERIMENT = Experiment(
             kind="identity",
         ),
     ),
-    paper_cost="none stated",
 )

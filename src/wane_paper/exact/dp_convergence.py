@@ -4,7 +4,8 @@ From Φ⁰ = (1 − λ) I the paper applies its operator G_λ until the Bellman 
 a sweep multiplies the error of a column by the spectral radius of γ D P (or less), where D is λ in the row of the site
 and 1 elsewhere. A deterministic walk ends in one site and returns to no other site. Its radius is λγ, and for λ = 0 the
 answer is exact after as many sweeps as the longest path has steps. With slip the agent can be away from a site for very
-long. Then the radius is close to γ for every λ, and a low λ has a head start but hardly a better rate.
+long. Then the radius is close to γ for every λ, and a low λ has a head start but hardly a better rate (see
+`lambda-vs-gamma`).
 """
 
 from dataclasses import dataclass
@@ -14,13 +15,10 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from wane.exact.bellman import iterate
-from wane.lab import plots
-from wane.lab.contract import Claim, Experiment, Finding, NotTested, Settings, Tables
+from wane.lab import Claim, Experiment, Finding, NotTested, Settings, Tables, plots
 from wane.worlds.catalog import four_rooms
-from wane_paper.common.checks import Lambdas, Slip, Tolerance, slip_name
-
-RUN = ["slip", "policy", "lam"]
-"""The columns that identify a run of dynamic programming."""
+from wane_paper.common.settings import Lambdas, Slip, Tolerance, slip_name
+from wane_paper.texts import texts
 
 
 @dataclass(frozen=True)
@@ -63,25 +61,6 @@ def sweeps(errors: pd.DataFrame, tolerance: float) -> pd.DataFrame:
     return enough.pivot_table(index=["slip", "policy"], columns="lam", values="sweep", aggfunc="min").astype(int)
 
 
-def late_factor(errors: pd.DataFrame) -> pd.DataFrame:
-    """Returns the factor by which a sweep multiplies the error, on average over the second half of the sweeps.
-
-    It is 0 where the error vanishes. Rows are worlds and policies, columns λ's. Raises NotTested if a run is too short.
-    """
-
-    def factor(run: pd.DataFrame) -> float:
-        by_sweep = run.sort_values("sweep")["error"].to_numpy()
-        half = len(by_sweep) // 2
-        if len(by_sweep) - 1 <= half:
-            raise NotTested(
-                f"a run of {len(by_sweep)} sweeps has no late sweeps to compare: choose a smaller until, so that every "
-                "run takes three sweeps or more"
-            )
-        return float((by_sweep[-1] / by_sweep[half]) ** (1 / (len(by_sweep) - 1 - half)))
-
-    return errors.groupby(RUN)[["sweep", "error"]].apply(factor).unstack("lam")
-
-
 def draw(settings: DPConvergence, tables: Tables) -> Figure:
     """Draws the Bellman error against sweeps, with one panel for each world."""
     figure = plots.figure()
@@ -106,41 +85,17 @@ def fewer_sweeps(settings: DPConvergence, tables: Tables) -> Finding:
         raise NotTested(f"lambdas = {settings.lambdas} leaves nothing to compare: give two or more")
     counts = sweeps(tables["bellman_errors"], settings.tolerance)
     ratio = counts.iloc[:, -1] / counts.iloc[:, 0]
-    means = "; ".join(f"{slip_name(slip)}: {_list_counts(rows)}" for slip, rows in counts.groupby("slip"))
+    means = "; ".join(
+        f"{slip_name(slip)}: " + ", ".join(f"{count:.1f} for λ = {lam:g}" for lam, count in row.items())
+        for slip, row in counts.groupby("slip").mean().iterrows()
+    )
     detail = f"sweeps until the Bellman error is {settings.tolerance:g}, mean of the four policies: {means}"
     holds = bool(np.all(np.diff(counts.to_numpy(), axis=1) > 0))
     return Finding(holds, float(ratio.min()), None, detail)
 
 
-def _list_counts(rows: pd.DataFrame) -> str:
-    return ", ".join(f"{count:.1f} for λ = {lam:g}" for lam, count in rows.mean().items())
-
-
-def same_rate_with_slip(settings: DPConvergence, tables: Tables) -> Finding:
-    """Tests that with slip the factor of late sweeps is within 1 % of γ for every λ."""
-    if min(settings.lambdas) == 1:
-        raise NotTested("λ = 1 is the only λ, and the claim is about a lower one: add it to the lambdas")
-    errors = tables["bellman_errors"]
-    factors = late_factor(errors).groupby("slip").mean()
-    discount, noisy = four_rooms().discount, factors.loc[settings.slip].to_numpy()
-    counts = sweeps(errors, settings.until).groupby("slip").mean()
-    by_world = "; ".join(
-        f"{slip_name(slip)}: " + ", ".join(f"{factor:.3f} for λ = {lam:g}" for lam, factor in row.items())
-        for slip, row in factors.iterrows()
-    )
-    needed = ", ".join(f"{count:.0f}" for count in counts.loc[settings.slip])
-    detail = (
-        f"factor of a late sweep (0: exact), {by_world}; with slip an error of {settings.until:g} takes {needed} sweeps"
-    )
-    return Finding(bool(np.all(np.abs(noisy / discount - 1) < 0.01)), float(noisy.min()), None, detail)
-
-
 EXPERIMENT = Experiment(
-    name="dp-convergence",
-    title="Dynamic programming converges faster for lower λ",
-    source="figure F.3",
-    summary="On FourRooms, with and without random transitions, dynamic programming finds the λ representation of each "
-    "of the four policies in fewer sweeps the lower λ is.",
+    **texts("dp-convergence"),
     quick=DPConvergence(),
     paper=DPConvergence(),
     fixed=fixed,
@@ -153,13 +108,5 @@ EXPERIMENT = Experiment(
             kind="paper",
             place="section 5.3, figure F.3",
         ),
-        Claim(
-            "same-rate-with-slip",
-            "With slip the lead of a low λ is a head start: late sweeps shrink the error by γ, to within one per cent, "
-            "for every λ.",
-            same_rate_with_slip,
-        ),
     ),
-    differences="The state form is iterated (the state–action form takes one sweep more). The last claim is ours.",
-    paper_cost="less than one hour on a laptop (2020 MacBook Air), all experiments of this kind",
 )

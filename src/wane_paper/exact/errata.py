@@ -14,8 +14,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from wane.exact import counterexamples
-from wane.lab import plots
-from wane.lab.contract import Claim, Experiment, Finding, Settings, Tables
+from wane.lab import Claim, Experiment, Finding, Settings, Tables, plots
+from wane_paper.texts import texts
 
 STATEMENTS = {
     "contraction": "The operator does not contract entry by entry, only in the largest difference of each column.",
@@ -96,11 +96,7 @@ def refuted(name: str, settings: Errata, tables: Tables) -> Finding:
 
 
 EXPERIMENT = Experiment(
-    name="errata",
-    title="What does not hold as printed",
-    source="lemmas, theorems and equations of sections 2, 4 and 5 and appendices B, H and J",
-    summary="Some lemmas, theorems, operators and definitions do not hold as they are printed. A corrected form "
-    "of each of them does.",
+    **texts("errata"),
     quick=Errata(),
     paper=Errata(),
     fixed=fixed,
@@ -111,6 +107,4 @@ EXPERIMENT = Experiment(
         )
         for find in counterexamples.ALL
     ),
-    differences="Where a statement fails, this package uses the corrected one.",
-    paper_cost="none stated",
 )

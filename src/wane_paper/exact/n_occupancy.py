@@ -10,7 +10,6 @@ representation and R(s') the discounted chance of coming back to s', it is
 so one solve gives every N. Its distance from the SR is F R^N / (1 − R), which shrinks by the factor R with every N.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -27,11 +26,12 @@ from wane.exact.representations import (
     n_occupancy_representation,
     successor_representation,
 )
-from wane.lab import plots
-from wane.lab.contract import Claim, Experiment, Finding, Settings, Tables
+from wane.lab import Claim, Experiment, Finding, Settings, Tables, plots
+from wane.lab.tables import frame, select
 from wane.settings import DISTINCT, Range
 from wane.worlds.catalog import grid_6x6
 from wane_paper.common.maps import heat_map, outline_cell
+from wane_paper.texts import texts
 
 ROUNDING = 1e-9
 Matrix = Float[np.ndarray, "states states"]
@@ -65,27 +65,19 @@ def fixed(settings: NOccupancy) -> Tables:
     counts = np.arange(1, settings.most + 1)
     solved = n_occupancy_representation(kernel(), 1, discount=discount)
     phis = np.asarray(solved.with_depletion(FirstVisits(counts[:, None])).matrix)
-    limits = {
-        "FR": np.asarray(first_occupancy_representation(kernel(), discount=discount).matrix),
-        "SR": np.asarray(successor_representation(kernel(), discount=discount).matrix),
-    }
+    first, successor = (
+        find(kernel(), discount=discount).matrix for find in (first_occupancy_representation, successor_representation)
+    )
+    states = range(phis.shape[-1])
     return {
-        "first_visits": _rows("n", counts.tolist(), phis),
-        "limits": _rows("kind", list(limits), [*limits.values()]),
+        "first_visits": frame(phis, "phi", n=counts, state=states, site=states),
+        "limits": frame([first, successor], "phi", kind=["FR", "SR"], state=states, site=states),
     }
-
-
-def _rows(name: str, labels: Sequence[int | str], phis: Sequence[Matrix] | Matrices) -> pd.DataFrame:
-    """Returns a table with a row for each entry of several matrices; column `name` holds the matrix labels."""
-    states = range(len(phis[0]))
-    index = pd.MultiIndex.from_product([labels, states, states], names=[name, "state", "site"])
-    return pd.DataFrame({"phi": np.ravel(phis)}, index=index).reset_index()
 
 
 def representations(tables: Tables) -> tuple[Matrix, Matrices, Matrix]:
     """Returns the FR, Φ for N = 1, 2, …, and the SR."""
-    limits = tables["limits"]
-    (first_occupancy,), (successor,) = (_matrices(limits[limits["kind"] == kind]) for kind in ("FR", "SR"))
+    (first_occupancy,), (successor,) = (_matrices(select(tables["limits"], kind=kind)) for kind in ("FR", "SR"))
     return first_occupancy, _matrices(tables["first_visits"]), successor
 
 
@@ -136,11 +128,7 @@ def recursion(settings: NOccupancy, tables: Tables) -> Finding:
 
 
 EXPERIMENT = Experiment(
-    name="n-occupancy",
-    title="The first N visits",
-    source="appendix C",
-    summary="A representation that counts the first N visits is the FR for N = 1 and the SR for N → ∞, and it "
-    "satisfies a recursion. The paper calls it intractable, because the one for N needs all those for fewer visits.",
+    **texts("n-occupancy"),
     quick=NOccupancy(),
     paper=NOccupancy(),
     fixed=fixed,
@@ -153,7 +141,4 @@ EXPERIMENT = Experiment(
             kind="identity",
         ),
     ),
-    differences="Φ is computed in closed form, for all N from one solve. The paper has no figure; the grid and the "
-    "policy are those of its figure 4.1.",
-    paper_cost="not run",
 )

@@ -6,7 +6,7 @@
 
 The paper's representations of the second and third scheme belong to other rewards than these. Ω also sums the visit at
 t itself, so that even the first visit pays only λ_d. P has λ_r^(t − n), which shrinks while the agent is away. Both
-forms are drawn. The experiment errata judges the representations.
+variants are drawn. The experiment errata judges the representations.
 """
 
 from collections.abc import Sequence
@@ -20,11 +20,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from wane.depletion import Depletion
-from wane.lab import plots
-from wane.lab.contract import Claim, Experiment, Finding, NotTested, Settings, Tables
+from wane.lab import Claim, Experiment, Finding, NotTested, Settings, Tables, plots
+from wane.lab.tables import select
 from wane.regrowth import EligibilityTrace, TimeElapsed, TotalTime
 from wane.settings import Lambda, Range
-from wane_paper.common.checks import Drawn
+from wane_paper.common.settings import Drawn
+from wane_paper.texts import texts
 
 SCHEMES = ELAPSED, TRACE, TOTAL = ("time elapsed", "eligibility trace", "total time")
 REWARD, REPRESENTATION = "reward", "representation"
@@ -61,20 +62,20 @@ class Replenishing(Settings):
 
 
 def schemes(settings: Replenishing) -> dict[tuple[str, str], Depletion]:
-    """Returns the depletions by scheme and form. Raises ValueError if a parameter is out of its range."""
+    """Returns the depletions by scheme and variant. Raises ValueError if a parameter is out of its range."""
     made: dict[tuple[str, str], Depletion] = {(ELAPSED, REWARD): TimeElapsed(settings.lam)}
-    for form in (REWARD, REPRESENTATION):
-        made[TRACE, form] = EligibilityTrace(*settings.trace, equation=form)
-        made[TOTAL, form] = TotalTime(*settings.total, equation=form)
+    for variant in (REWARD, REPRESENTATION):
+        made[TRACE, variant] = EligibilityTrace(*settings.trace, equation=variant)
+        made[TOTAL, variant] = TotalTime(*settings.total, equation=variant)
     return made
 
 
 def fixed(settings: Replenishing) -> Tables:
-    """Returns what a visit pays at every step, in all schemes and forms."""
+    """Returns what a visit pays at every step, in all schemes and variants."""
     steps, parts = np.arange(settings.steps + 1), []
-    for (scheme, form), depletion in schemes(settings).items():
+    for (scheme, variant), depletion in schemes(settings).items():
         worth = rewards_along(depletion, settings.visits, settings.steps)
-        parts.append(pd.DataFrame({"scheme": scheme, "form": form, "step": steps, "reward": worth}))
+        parts.append(pd.DataFrame({"scheme": scheme, "variant": variant, "step": steps, "reward": worth}))
     return {"rewards": pd.concat(parts)}
 
 
@@ -99,20 +100,20 @@ def draw(settings: Replenishing, tables: Tables) -> Figure:
     rewards = tables["rewards"]
     for ax, scheme, title in zip(panels, SCHEMES, titles, strict=True):
         plots.tidy(ax, f"{scheme}\n{title}", "step t")
-        _draw_rewards(ax, settings, rewards[rewards["scheme"] == scheme])
+        _draw_rewards(ax, settings, select(rewards, scheme=scheme))
     panels[0].set_ylabel("what a visit pays (r̄ = 1)")
     panels[2].legend(frameon=False, loc="upper right", bbox_to_anchor=(1.03, 1.0))
     return figure
 
 
 def _draw_rewards(ax: Axes, settings: Replenishing, rewards: pd.DataFrame) -> None:
-    """Draws both forms of one scheme, and the visits."""
+    """Draws both variants of one scheme, and the visits."""
     styles = {
         REWARD: (plots.colour(0.5), "-", "the paper's reward"),
         REPRESENTATION: (plots.OTHERS[0], "--", "its representation's"),
     }
-    for form, run in rewards.groupby("form", sort=False):
-        shade, style, label = styles[str(form)]
+    for variant, run in rewards.groupby("variant", sort=False):
+        shade, style, label = styles[str(variant)]
         ax.plot(run["step"], run["reward"], style, marker="o", ms=3.5, color=shade, label=label)
     for visit in settings.visits:
         ax.axvline(visit, color=plots.GREY, lw=0.8, ls=":")
@@ -123,7 +124,7 @@ def _draw_rewards(ax: Axes, settings: Replenishing, rewards: pd.DataFrame) -> No
 
 def drops_and_recovers(settings: Replenishing, tables: Tables) -> Finding:
     """Tests that each reward drops at every visit, and rises at every other step after the first visit."""
-    rows = tables["rewards"][tables["rewards"]["form"] == REWARD]
+    rows = select(tables["rewards"], variant=REWARD)
     rewards = rows.pivot_table(index="step", columns="scheme", values="reward")[list(SCHEMES)]
     change = rewards.diff().shift(-1).iloc[:-1]
     visited = change.index.isin(settings.visits)
@@ -142,12 +143,7 @@ def drops_and_recovers(settings: Replenishing, tables: Tables) -> Finding:
 
 
 EXPERIMENT = Experiment(
-    name="replenishing",
-    title="Rewards that grow back",
-    source="figure J.1",
-    summary="Three schemes let a reward grow back after a visit: by the time since the last visit, by a trace of "
-    "visits that fades, and by the time spent elsewhere in all. The paper says that the first admits no "
-    "closed-form recursion and that the third is not bounded.",
+    **texts("replenishing"),
     quick=Replenishing(),
     paper=Replenishing(),
     fixed=fixed,
@@ -160,6 +156,4 @@ EXPERIMENT = Experiment(
             kind="identity",
         ),
     ),
-    differences="The paper's reward and its representation belong to two different rewards; both are drawn.",
-    paper_cost="none stated",
 )

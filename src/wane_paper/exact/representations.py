@@ -20,16 +20,16 @@ from scipy import sparse
 
 from wane.depletion import Geometric
 from wane.exact.representations import representation
-from wane.lab import plots
-from wane.lab.contract import Claim, Experiment, Finding, Settings, Tables
+from wane.lab import Claim, Experiment, Finding, Settings, Tables, plots
+from wane.lab.tables import frame, select
 from wane.settings import Range
 from wane.worlds import draw as pictures
 from wane.worlds.catalog import grid_6x6, shortest_paths
-from wane_paper.common.checks import Lambdas
 from wane_paper.common.maps import heat_map, outline_cell
+from wane_paper.common.settings import Lambdas
+from wane_paper.texts import texts
 
 ROUNDING = 1e-9
-GOAL = plots.OTHERS[2]
 PAPERS, TO_G, RANDOM = "π₁, the paper's", "a walk to g", "a random walk"
 
 
@@ -63,8 +63,7 @@ def fixed(settings: Representations) -> Tables:
     for name in policies():
         phi = np.asarray(representation(kernel(name), Geometric(lams[:, None]), discount=grid.discount).matrix)
         states = range(grid.n_states)
-        index = pd.MultiIndex.from_product([[name], lams, states, states], names=["policy", "lam", "state", "site"])
-        parts.append(pd.DataFrame({"phi": phi.ravel()}, index=index).reset_index())
+        parts.append(frame(phi, "phi", policy=[name], lam=lams, state=states, site=states))
     return {"representations": pd.concat(parts)}
 
 
@@ -72,8 +71,7 @@ def phi_by_lambda(
     tables: Tables, policy: str
 ) -> tuple[Float[np.ndarray, " lams"], Float[np.ndarray, "lams states states"]]:
     """Returns the λ's in ascending order, and Φ of a policy for each of them."""
-    table = tables["representations"]
-    rows = table[table["policy"] == policy].sort_values(["lam", "state", "site"])
+    rows = select(tables["representations"], policy=policy).sort_values(["lam", "state", "site"])
     lams, n = np.asarray(rows["lam"].unique()), rows["state"].nunique()
     return lams, rows["phi"].to_numpy().reshape(len(lams), n, n)
 
@@ -109,12 +107,16 @@ def _draw_row(
     ax: Axes, row: Float[np.ndarray, " states"], largest: float, title: str, with_goal: bool = False
 ) -> AxesImage:
     """Draws a map of Φ(S, ·), with a box around S and, if wanted, a box around g."""
+    image = heat_map(ax, grid_6x6().map, row, largest, title)
+    _outline(ax, with_goal)
+    return image
+
+
+def _outline(ax: Axes, with_goal: bool) -> None:
     map = grid_6x6().map
-    image = heat_map(ax, map, row, largest, title)
     outline_cell(ax, map, map.find("S"), text="S")
     if with_goal:
-        outline_cell(ax, map, map.find("g"), GOAL, "g")
-    return image
+        outline_cell(ax, map, map.find("g"), plots.OTHERS[2], "g")
 
 
 def _draw_matrix(
@@ -132,11 +134,8 @@ def title(lam: float) -> str:
 
 
 def _draw_policy(ax: Axes, name: str) -> None:
-    grid = grid_6x6()
-    pictures.draw_map(grid.map, policy=policies()[name], title=name, ax=ax)
-    outline_cell(ax, grid.map, grid.map.find("S"), text="S")
-    if name == TO_G:
-        outline_cell(ax, grid.map, grid.map.find("g"), GOAL, "g")
+    pictures.draw_map(grid_6x6().map, policy=policies()[name], title=name, ax=ax)
+    _outline(ax, with_goal=name == TO_G)
 
 
 def _draw_transition(ax: Axes, lams: Float[np.ndarray, " lams"], rows: Float[np.ndarray, "lams states"]) -> None:
@@ -176,12 +175,7 @@ def between(settings: Representations, tables: Tables) -> Finding:
 
 
 EXPERIMENT = Experiment(
-    name="representations",
-    title="The λ representation between FR and SR",
-    source="figures 4.1, F.1 and F.2",
-    summary="With λ = 0 the λ representation is the first-occupancy representation, with λ = 1 it is the successor "
-    "representation. In between it passes smoothly from the one to the other, as cells that are visited again count "
-    "for more and more.",
+    **texts("representations"),
     quick=Representations(),
     paper=Representations(),
     fixed=fixed,
@@ -194,7 +188,4 @@ EXPERIMENT = Experiment(
             kind="identity",
         ),
     ),
-    differences="Φ is solved for, not iterated. The paper draws several policies on this grid, of which only the first "
-    "is known; the walk to g and the random walk are ours.",
-    paper_cost="less than one hour on a laptop (2020 MacBook Air), all experiments of this kind",
 )

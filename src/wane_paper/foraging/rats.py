@@ -1,7 +1,7 @@
 """Eight rats that leave patches: do they stay too long because they believe that patches wear off too slowly?
 
 The paper suggests (section 6) that too large a λ may explain why animals overstay in depleted patches. This experiment
-tests the suggestion on the rats of Kane et al. (2019). Their task is solved exactly (`wane.foraging.renewal`), under
+tests the suggestion on the rats of Kane et al. (2019). Their task is solved exactly (`wane.foraging.theorem`), under
 the true depletion and under a believed one, and models of when rats leave are fitted and compared, for each rat and for
 all rats together.
 
@@ -21,12 +21,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from wane import foraging
-from wane.foraging.named import NAMED
-from wane.lab import plots
-from wane.lab.contract import Claim, Experiment, Finding, NotTested, Settings, Tables
-from wane.lab.judging import exceeds, stays_below
+from wane.foraging.planners import MODELS
+from wane.lab import Claim, Experiment, Finding, NotTested, Settings, Tables, exceeds, plots, stays_below
 from wane.lab.statistics import Estimate, bootstrap
+from wane.lab.tables import select
 from wane.settings import DISTINCT, Range
+from wane_paper.texts import texts
 
 TRUE_DROP = 8.0
 """By how much each harvest pays less than the previous one, in µL."""
@@ -43,7 +43,7 @@ NAMES = (
     "lambda-counted",
     "drop-told-bias",
 )
-"""The models of `wane.foraging.named` that are compared."""
+"""The models of `wane.foraging.planners` that are compared."""
 FEW = ("theorem", "theorem-bias", "quasi-hyperbolic", "drop-counted", "lambda-counted", "drop-told-bias")
 """The models that the claims need, for the quick scale."""
 BELIEFS = ("drop-told", "drop-counted", "lambda-told", "lambda-counted")
@@ -68,8 +68,8 @@ class Rats(Settings):
     def rules(self) -> None:
         """Raises SettingError for an unknown model, and for a single block, which leaves no other block to fit."""
         super().rules()
-        strange = [name for name in self.models if name not in NAMED]
-        self.require(not strange, "models", f"names of models are needed: {', '.join(NAMED)}")
+        strange = [name for name in self.models if name not in MODELS]
+        self.require(not strange, "models", f"names of models are needed: {', '.join(MODELS)}")
         self.require(self.blocks != 1, "blocks", "0, or at least 2 is needed, because the other blocks are fitted")
 
 
@@ -81,13 +81,13 @@ def fixed(settings: Rats) -> Tables:
     for name in settings.models:
         for pooled in (False, True) if settings.thorough else (False,):
             intervals = None if settings.thorough else "none"
-            found = foraging.fit(data, NAMED[name], pooled=pooled, starts=settings.starts, intervals=intervals)
+            found = foraging.fit(data, MODELS[name], pooled=pooled, starts=settings.starts, intervals=intervals)
             held = foraging.cross_validate(found, settings.blocks).sum(1) if settings.blocks else None
             scores = found.likelihoods.drop(columns="agree").assign(model=name, pooled=pooled)
             # A pooled fit has a single row, for all rats together.
             scores["held_out"] = np.nan if held is None else held.sum() if pooled else held
             likelihoods.append(scores)
-            estimates.append(found.estimates.assign(model=name, pooled=pooled))
+            estimates.append(found.estimates.drop(columns="unit").assign(model=name, pooled=pooled))
     both = [pd.concat(each, ignore_index=True) for each in (likelihoods, estimates)]
     both = [table.assign(subject=table["subject"].astype(str)) for table in both]
     table = foraging.harvests_beside_optimum(data)
@@ -96,8 +96,7 @@ def fixed(settings: Rats) -> Tables:
 
 def per_rat(tables: Tables, model: str, column: str = "aic") -> Float[np.ndarray, " rats"]:
     """Returns a column of one model's likelihoods, one entry per rat. Raises NotTested if the model was not fitted."""
-    table = tables["likelihoods"]
-    rows = table[(table["model"] == model) & ~table["pooled"]]
+    rows = select(tables["likelihoods"], model=model, pooled=False)
     if rows.empty:
         raise NotTested(f"The model {model} was not fitted: name it among the models.")
     return rows.sort_values("subject")[column].to_numpy()
@@ -117,8 +116,8 @@ def overstay(settings: Rats, tables: Tables) -> Finding:
     wide = tables["by_rat"].pivot(index="subject", columns=["environment", "kind"], values="harvests")
     found = {key: bootstrap((wide[key] - best[key]).to_numpy()) for key in wide.columns}
     least = min(found, key=lambda key: found[key].low)
-    told = ", ".join(f"{e} {k} {one.value:+.1f}" for (e, k), one in found.items())
-    return exceeds(found[least], f"harvests more than optimal: {told}")
+    more = ", ".join(f"{e} {k} {one.value:+.1f}" for (e, k), one in found.items())
+    return exceeds(found[least], f"harvests more than optimal: {more}")
 
 
 def advantage(tables: Tables, model: str, rival: str) -> Estimate:
@@ -130,25 +129,22 @@ def belief_explains(settings: Rats, tables: Tables) -> Finding:
     """Compares the best model that has only a belief with the best of its rivals."""
     belief, rival = best_of(tables, BELIEFS), best_of(tables, ("theorem-bias", "exponential", "quasi-hyperbolic"))
     found = advantage(tables, belief, rival)
-    plain = (
-        f"; {belief} is {advantage(tables, belief, 'theorem')} better than the theorem"
-        if "theorem" in settings.models
-        else ""
-    )
-    return exceeds(found, f"{belief} against {rival}, in units of log-likelihood for each rat, AIC counted{plain}")
+    detail = f"{belief} against {rival}, in units of log-likelihood for each rat, AIC counted"
+    if "theorem" in settings.models:
+        detail += f"; {belief} is {advantage(tables, belief, 'theorem')} better than the theorem"
+    return exceeds(found, detail)
 
 
 def believed_slower(settings: Rats, tables: Tables) -> Finding:
     """Tests that the geometric mean over rats of the drop that counting rats believe in is below the true drop."""
-    table = tables["estimates"]
-    rows = table[(table["model"] == "drop-counted") & (table["parameter"] == "drop") & ~table["pooled"]]
-    rows = rows[rows["identified"]]
+    table = select(tables["estimates"], parameter="drop")
+    rows = select(table, model="drop-counted", pooled=False, identified=True)
     if len(rows) < 2:
         raise NotTested("The model drop-counted was not fitted, or its drop is not identified in two rats.")
     logs = bootstrap(np.log(rows["value"].to_numpy()))
     found = Estimate(*(float(np.exp(each)) for each in logs))
-    told = table[(table["model"] == "drop-told") & (table["parameter"] == "drop") & table["pooled"]]
-    other = f"; rats that are told would believe in {told['value'].iloc[0]:.1f} µL" if len(told) else ""
+    pooled = select(table, model="drop-told", pooled=True)
+    other = f"; rats that are told would believe in {pooled['value'].iloc[0]:.1f} µL" if len(pooled) else ""
     return stays_below(found, TRUE_DROP, f"the true drop is {TRUE_DROP:g} µL; {len(rows)} rats{other}")
 
 
@@ -174,26 +170,11 @@ def _draw_harvests(ax: Axes, tables: Tables) -> None:
     table, rats = tables["harvests"], tables["by_rat"]
     rows: list[list[Any]] = table[["environment", "kind", "observed", "optimal"]].values.tolist()
     for i, (environment, kind, observed, optimal) in enumerate(rows):
-        own = rats[(rats["environment"] == environment) & (rats["kind"] == kind)]["harvests"]
-        ax.plot(
-            np.full(len(own), i) + np.linspace(-0.15, 0.15, len(own)),
-            own,
-            "o",
-            ms=3.5,
-            color=plots.OTHERS[1],
-            alpha=0.6,
-        )
-        ax.plot(
-            [i - 0.28, i + 0.28], [float(observed)] * 2, color=plots.OTHERS[1], lw=2, label="rats" if i == 0 else None
-        )
-        ax.plot(
-            [i - 0.28, i + 0.28],
-            [float(optimal)] * 2,
-            color=plots.INK,
-            lw=2,
-            ls=":",
-            label="optimum" if i == 0 else None,
-        )
+        own = select(rats, environment=environment, kind=kind)["harvests"]
+        ax.plot(i + np.linspace(-0.15, 0.15, len(own)), own, "o", ms=3.5, color=plots.OTHERS[1], alpha=0.6)
+        means = (observed, plots.OTHERS[1], "-", "rats"), (optimal, plots.INK, ":", "optimum")
+        for mean, shade, style, label in means:
+            ax.plot([i - 0.28, i + 0.28], [mean] * 2, style, color=shade, lw=2, label=None if i else label)
     ax.set_xticks(range(len(table)), [f"{row.kind}\n{row.environment}" for row in table.itertuples()])
     ax.set_ylim(0, None)
     ax.legend(frameon=False, loc="upper left")
@@ -222,7 +203,7 @@ def _draw_beliefs(ax: Axes, tables: Tables) -> None:
     ax.axhline(TRUE_DROP, color=plots.INK, ls=":", label="true")
     shown = [name for name in ("drop-counted", "drop-told", "drop-told-bias") if name in set(table["model"])]
     for i, name in enumerate(shown):
-        rows = table[(table["model"] == name) & (table["parameter"] == "drop") & ~table["pooled"]]
+        rows = select(table, model=name, parameter="drop", pooled=False)
         at = i + np.linspace(-0.25, 0.25, len(rows))
         value: Any = rows["value"].to_numpy()
         known = rows["identified"].to_numpy(bool)
@@ -235,13 +216,7 @@ def _draw_beliefs(ax: Axes, tables: Tables) -> None:
 
 
 EXPERIMENT = Experiment(
-    name="rats",
-    title="Rats that stay too long",
-    source="beyond the paper",
-    summary="Eight rats (Kane et al. 2019) stay longer in patches than the marginal value theorem says. The paper "
-    "suggests that overstaying may come from a belief that patches wear off more slowly than they do. The task is "
-    "solved exactly under such beliefs, and they are compared with a bias to stay, a learned average and a discounted "
-    "future.",
+    **texts("rats"),
     quick=Rats(FEW, starts=2, thorough=False),
     paper=Rats(starts=8, blocks=5),
     fixed=fixed,
@@ -267,6 +242,4 @@ EXPERIMENT = Experiment(
             present_bias,
         ),
     ),
-    differences="The paper has no animals. Data: Kane et al. (2019), eLife 8:e48429, CC BY 4.0.",
-    paper_cost="not run",
 )

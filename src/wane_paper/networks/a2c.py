@@ -1,14 +1,9 @@
 """TwoRooms: a recurrent actor–critic with a λF critic, for a right or wrong λ̂, and what each of its parts contributes.
 
-Three rewards of 10, 5 and 5 wear off. The paper's agents, one for each λ̂, are compared with
-
-- plain A2C, which has no λF;
-- an agent that learns the λF as an additional task but has no correction in the target of its value, which separates
-  the effect of the task from that of the target;
-- agents without memory, and agents that are told what remains of the rewards: all other agents must remember which
-  rewards they used up;
-- agents whose λF is learned from multi-step returns;
-- agents whose φ counts the state that a step enters, which is the state that pays.
+Three rewards of 10, 5 and 5 wear off. The paper's agents, one for each λ̂, are compared with plain A2C; with an agent
+that learns the λF as an additional task but has no correction in the target of its value; with agents without memory,
+and agents that are told what remains of the rewards (all others must remember which they used up); with agents whose λF
+is learned from multi-step returns; and with agents whose φ counts the state that a step enters, the state that pays.
 
 Agents differ in numbers only, so all agents and all seeds train in one program. The agents of a seed begin with the
 same network.
@@ -28,15 +23,15 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from wane.lab import plots
-from wane.lab.contract import Experiment, Tables
-from wane.lab.statistics import mean_and_error
+from wane.lab import Claim, Experiment, Finding, NotTested, Tables, exceeds, plots
+from wane.lab.statistics import mean_and_error, paired_difference
 from wane.lab.tables import select
 from wane_paper.common import beliefs, episodes
-from wane_paper.networks.a2c_claims import CLAIMS, at_the_end
+from wane_paper.common.learning import draw_optimum
 from wane_paper.networks.a2c_learning import (
     PLAIN,
     QUICK,
@@ -45,11 +40,70 @@ from wane_paper.networks.a2c_learning import (
     far_sighted,
     fixed,
     forgetful,
+    informed,
     on_arrival,
     seeded,
-    told,
     variants,
 )
+from wane_paper.texts import texts
+
+Test = Callable[[ActorCritic, Tables], Finding]
+LATE = 0.2
+"""The share of the epochs that counts as the end of training."""
+
+
+def at_the_end(tables: Tables, measure: str = "sampled") -> pd.DataFrame:
+    """Returns mean returns of the evaluations in the last fifth of training."""
+    curves = tables["curves"]
+    late = curves["episode"] > (1 - LATE) * curves["episode"].max()
+    return curves[late].pivot_table(index="seed", columns="agent", values=measure)
+
+
+def beats(other: float) -> Test:
+    """Returns a test that agents with the true λ earn more at the end than agents with another λ̂."""
+
+    def test(settings: ActorCritic, tables: Tables) -> Finding:
+        beliefs.need_another(settings.lambdas, settings.lam, other)
+        scores = at_the_end(tables)
+        found = paired_difference(scores[beliefs.label(settings.lam)], scores[beliefs.label(other)])
+        means = beliefs.means({lam: scores[beliefs.label(lam)] for lam in settings.lambdas}, settings.lambdas, ".2f")
+        return exceeds(found, f"{means}; {_circumstances(tables, scores)}")
+
+    return test
+
+
+def earns_more(ours: Callable[[ActorCritic], str], theirs: Callable[[ActorCritic], str]) -> Test:
+    """Returns a test that one agent earns more at the end than another, when actions are drawn.
+
+    The detail also gives the difference over all of training, and the difference of greedy actions at the end.
+    """
+
+    def test(settings: ActorCritic, tables: Tables) -> Finding:
+        drawn, greedy = at_the_end(tables), at_the_end(tables, "greedy")
+        average = tables["curves"].pivot_table(index="seed", columns="agent", values="sampled")
+        one, other = ours(settings), theirs(settings)
+        if one == other:
+            raise NotTested(f"{one!r} would be compared with itself.")
+        for name in (one, other):
+            if name not in drawn:
+                raise NotTested(f"There is no agent {name!r}: add its λ̂ to lambdas.")
+        means = f"{drawn[one].mean():.2f} ({one}) against {drawn[other].mean():.2f} ({other})"
+        differences = [paired_difference(scores[one], scores[other]) for scores in (average, greedy)]
+        detail = f"{means}; over all of training the difference is {differences[0]}, of greedy actions {differences[1]}"
+        detail += f"; {_circumstances(tables, drawn)}"
+        return exceeds(paired_difference(drawn[one], drawn[other]), detail)
+
+    return test
+
+
+def _circumstances(tables: Tables, scores: pd.DataFrame) -> str:
+    optimum = f"the optimum is {tables['optimum']['value'].iloc[0]:.3f}; " if "optimum" in tables else ""
+    return f"{optimum}{len(scores)} seeds"
+
+
+def true_lam(settings: ActorCritic) -> str:
+    """Returns the name of the agent with the true λ."""
+    return beliefs.label(settings.lam)
 
 
 def draw(settings: ActorCritic, tables: Tables) -> Figure:
@@ -74,7 +128,7 @@ def draw(settings: ActorCritic, tables: Tables) -> Figure:
         "episode",
         "relative, root mean square",
     )
-    for i, name in enumerate((believing[0], told(beliefs.label(settings.lam)))):
+    for i, name in enumerate((believing[0], informed(beliefs.label(settings.lam)))):
         rows = select(tables["episodes"], agent=name)
         ax = figure.add_subplot(grid[1, 1 + i])
         episodes.path(ax, settings.world, rows, f"{name}: {rows['earned'].iloc[-1]:.2f}")
@@ -90,8 +144,8 @@ def colours(settings: ActorCritic) -> dict[str, str]:
     others = {
         TASK: "#44AA99",
         PLAIN: plots.GREY,
-        told(true_name): "#56B4E9",
-        told(PLAIN): plots.INK,
+        informed(true_name): "#56B4E9",
+        informed(PLAIN): plots.INK,
         forgetful(true_name): "#117733",
         forgetful(PLAIN): "#C9B400",
         far_sighted(true_name): "#6A3D9A",
@@ -103,8 +157,7 @@ def colours(settings: ActorCritic) -> dict[str, str]:
 def _draw_curves(ax: Axes, tables: Tables, names: Sequence[str], shades: Mapping[str, str], title: str) -> None:
     curves = tables["curves"]
     plots.plot_learning(curves[curves["agent"].isin(names)], y="sampled", interval="error", ax=ax, colours=shades)
-    if "optimum" in tables:
-        ax.axhline(tables["optimum"]["value"].iloc[0], color=plots.INK, ls="--", lw=1, label="optimum")
+    draw_optimum(ax, tables)
     ax.set_ylim(0, 1.3 * ax.get_ylim()[1])
     ax.legend(frameon=False, fontsize="x-small", ncols=2, loc="upper left")
     plots.tidy(ax, f"{title} ({curves['seed'].nunique()} seeds, ± s.e.)", "episode", "discounted return")
@@ -128,43 +181,56 @@ def _draw_ends(ax: Axes, tables: Tables, shades: Mapping[str, str]) -> None:
 
 def films(settings: ActorCritic, tables: Tables) -> Mapping[str, Callable[[Path], Any]]:
     """Returns films of the paper's agents, of plain A2C, and of an agent told what remains; actions are drawn."""
-    shown = [*map(beliefs.label, settings.lambdas), PLAIN, told(beliefs.label(settings.lam))]
-    return {
-        name: episodes.film(
-            settings.world, select(tables["episodes"], agent=name), f"A2C, {name}, true λ = {settings.lam:g}"
-        )
-        for name in shown
-    }
+    names = [*map(beliefs.label, settings.lambdas), PLAIN, informed(beliefs.label(settings.lam))]
+    shown = tables["episodes"][tables["episodes"]["agent"].isin(names)]
+    return episodes.films(settings.world, shown, "agent", f"A2C, {{}}, true λ = {settings.lam:g}")
 
 
 EXPERIMENT = Experiment(
-    name="a2c",
-    title="Learning a policy in TwoRooms with a recurrent network",
-    source="section 5.2, figure 5.2 (right)",
-    summary=(
-        "The paper gives A2C a λF critic, whose head shares an LSTM with the policy and the value, and a value target "
-        "that is the λF's definition times the reward. It states that correct value targets, those of the true λ, lead "
-        "to improved performance."
-    ),
+    **texts("a2c"),
     quick=ActorCritic(seeds=8, size=7, horizon=50, agent=QUICK),
     paper=ActorCritic(),
     fixed=fixed,
     seeded=seeded,
     draw=draw,
     films=films,
-    claims=CLAIMS,
-    differences=(
-        "The paper's w is read as what remains of the rewards in s_t, so that r_t = wᵀφ(s_t) where rewards are paid on "
-        "departure; TwoRooms pays on arrival, and the correction is then made one step late, as in the paper. Further "
-        "agents make it in time. "
-        "Sequences have 32 steps throughout and go over the ends of episodes, with the memory emptied there; the "
-        "library that the paper builds on cuts them at the ends. The mean of the λF's squared error is taken over "
-        "steps and features. We train sixteen seeds instead of three, and add plain A2C, the λF without the "
-        "correction, agents without memory, agents that are told what remains, and multi-step λF returns. The quick "
-        "scale has TwoRooms with 7 × 7 cells and episodes of 50 steps, an LSTM of 32 units and four environments. "
-        "The learned λF is compared with the exact one of the policy that the network has when its memory is frozen "
-        "at zero, over the states that are visited; that policy is the agent's own only if it has no memory."
+    claims=(
+        Claim(
+            "beats-lambda-1-end",
+            "At the end of training, the true λ earns more than λ̂ = 1.",
+            beats(1.0),
+            kind="paper",
+            place="section 5.2, figure 5.2",
+        ),
+        Claim(
+            "beats-lambda-0-end",
+            "At the end of training, the true λ earns more than λ̂ = 0.",
+            beats(0.0),
+            kind="paper",
+            place="section 5.2, figure 5.2",
+        ),
+        Claim(
+            "on-arrival-beats-lambda-1",
+            "If the correction is made when rewards are paid, the true λ earns more at the end than λ̂ = 1.",
+            earns_more(
+                lambda settings: on_arrival(true_lam(settings)), lambda settings: on_arrival(beliefs.label(1.0))
+            ),
+        ),
+        Claim(
+            "target",
+            "The correction in the value's target makes an agent that learns the λF earn more.",
+            earns_more(true_lam, lambda settings: TASK),
+        ),
+        Claim(
+            "told",
+            "An agent that is told what remains of the rewards earns more than one that must remember it.",
+            earns_more(lambda settings: informed(PLAIN), lambda settings: PLAIN),
+        ),
+        Claim(
+            "remembers",
+            "An agent with memory earns more than one without.",
+            earns_more(lambda settings: PLAIN, lambda settings: forgetful(PLAIN)),
+        ),
     ),
-    paper_cost="about 30 minutes for one run on a GTX 1080",
     double_precision=False,
 )

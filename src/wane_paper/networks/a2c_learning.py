@@ -14,7 +14,6 @@ from jaxtyping import Array, Float
 from wane.agents import Trained, a2c
 from wane.agents.a2c import Config, Params, State
 from wane.agents.common.rollout import Episode, play
-from wane.agents.planner import plan
 from wane.depletion import Geometric
 from wane.lab.contract import Loop, Seeded, Tables, seed_keys
 from wane.lab.tables import frame
@@ -23,8 +22,9 @@ from wane.types import Integer
 from wane.worlds.catalog import two_rooms
 from wane.worlds.world import World
 from wane_paper.common import beliefs, episodes
-from wane_paper.common.checks import Lambdas
-from wane_paper.common.learning import has_optimum
+from wane_paper.common.learning import optimum_table
+from wane_paper.common.parts import entry
+from wane_paper.common.settings import Lambdas
 
 PLAIN, TASK = "plain A2C", "λF as a task"
 MEASURES = "training", "greedy", "sampled"
@@ -98,7 +98,7 @@ class Variant(NamedTuple):
     arrival: Any = False
 
 
-def told(name: str) -> str:
+def informed(name: str) -> str:
     """The name of an agent that is told what remains."""
     return f"{name}, told"
 
@@ -127,7 +127,7 @@ def variants(settings: ActorCritic) -> dict[str, Variant]:
     changed = {
         change(name): variant._replace(**settings_changed)
         for name, variant in ((true_name, true), (PLAIN, plain))
-        for change, settings_changed in ((told, {"shown": True}), (forgetful, {"recurrent": False}))
+        for change, settings_changed in ((informed, {"shown": True}), (forgetful, {"recurrent": False}))
     }
     further = {
         far_sighted(name): variant._replace(feature_mixing=settings.mixing)
@@ -148,11 +148,8 @@ def config_of(settings: ActorCritic, variant: Variant) -> Config:
 
 
 def fixed(settings: ActorCritic) -> Tables:
-    """Returns the table `optimum`, one row with its return, or nothing where the optimum must count too many visits."""
-    if not has_optimum(settings.lam):
-        return {}
-    world = settings.world
-    return {"optimum": pd.DataFrame({"value": [float(world.start @ plan(world).values)]})}
+    """Returns the table `optimum`, if the optimum can be computed."""
+    return optimum_table(settings.world, settings.lam)
 
 
 def learn(settings: ActorCritic, seeds: Sequence[int], loop: Loop) -> tuple[State, dict[str, Any]]:
@@ -169,7 +166,7 @@ def learn(settings: ActorCritic, seeds: Sequence[int], loop: Loop) -> tuple[Stat
             return a2c.feature_error(key, state.params, world, config)
 
         state, info = a2c.train(key, world, config, state, number, epochs=1, watch=watch)
-        return state, jax.tree_util.tree_map(lambda leaf: leaf[0], info)
+        return state, entry(info, 0)
 
     def start(key: jax.Array, variant: Variant) -> State:
         return a2c.init(key, world, config_of(settings, variant))
@@ -199,8 +196,7 @@ def seeded(settings: ActorCritic, seeds: Sequence[int], loop: Loop) -> Tables:
         "errors": errors[errors["agent"].isin(with_features)],
     }
     if 0 in seeds:
-        own = jax.tree_util.tree_map(lambda leaf: leaf[list(seeds).index(0)], states.params)
-        tables["episodes"] = _show(settings, own, loop)
+        tables["episodes"] = _show(settings, entry(states.params, list(seeds).index(0)), loop)
     return tables
 
 
@@ -216,9 +212,8 @@ def _show(settings: ActorCritic, params: Params, loop: Loop) -> pd.DataFrame:
 
     played = episode(as_arrays(settings), params)
     for i, (name, variant) in enumerate(variants(settings).items()):
-        own = jax.tree_util.tree_map(lambda leaf, i=i: leaf[i], params)
-        loop.keep(_file_name(name), Trained("a2c", world, config_of(settings, variant), own))
-        tables.append(episodes.rows(world, episodes.select(played, i), agent=name, seed=0))
+        loop.keep(_file_name(name), Trained("a2c", world, config_of(settings, variant), entry(params, i)))
+        tables.append(episodes.rows(world, entry(played, i), agent=name, seed=0))
     return pd.concat(tables, ignore_index=True)
 
 

@@ -1,27 +1,133 @@
 """λO-FB on FourRooms: two random goals, a random start, and agents that are trained for λ = ½ or λ = 1.
 
-Each agent is tested where λ = ½ is true and where λ = 1 is true (`fb_lambda_learning`). The paper's statements are
-judged by the mean over all epochs of the curves that it draws; separate claims judge the early epochs and the end.
+Each agent is tested where λ = ½ is true and where λ = 1 is true. Training sees no rewards, so one training run serves
+both worlds. The paper's statements are judged by the mean over all epochs of the curves that it draws; separate claims
+judge the early epochs and the end.
 """
 
-from collections.abc import Callable, Mapping
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pandas as pd
+from jaxtyping import Array, Float
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from wane.lab import plots
-from wane.lab.contract import Claim, Experiment, Finding, Tables
-from wane.lab.judging import exceeds
+from wane.agents import forward_backward
+from wane.agents.common.rollout import play
+from wane.agents.common.training import watch_key
+from wane.agents.forward_backward import Params, State, Tasks
+from wane.depletion import Geometric
+from wane.lab import Claim, Experiment, Finding, Loop, Tables, exceeds, plots, seed_keys
 from wane.lab.statistics import bootstrap, paired_difference
-from wane.lab.tables import select
+from wane.lab.tables import frame, select
 from wane_paper.common import episodes
+from wane_paper.common.parts import entry
+from wane_paper.common.settings import Lambdas
 from wane_paper.networks import training
-from wane_paper.networks.fb_lambda_learning import LambdaTable, fixed, seeded, shown_task
-from wane_paper.networks.training import require_data
+from wane_paper.networks.task_optima import MOST_GOALS, best_returns
+from wane_paper.networks.training import RoomTasks, require_data
+from wane_paper.texts import account, texts
+
+
+@dataclass(frozen=True)
+class LambdaTable(RoomTasks):
+    """Settings of fb-lambda-table."""
+
+    SET_BY_EXPERIMENT: ClassVar[Mapping[str, str]] = {"agent.lam": "agents"} | training.PLAIN_TRAINING
+
+    agents: Lambdas = (0.5, 1.0)
+    """λ that agents are trained for"""
+    worlds: Lambdas = (0.5, 1.0)
+    """true λ of the worlds that they are tested in"""
+
+    def rules(self) -> None:
+        """Raises SettingError if a setting lists two values that are written alike, or if Φ would be infinite."""
+        super().rules()
+        self.require_distinct("agents", "worlds")
+        self.require_finite("agents", self.agents, [self.agent.discount])
+
+
+def fixed(settings: LambdaTable) -> Tables:
+    """Returns the optimum of each task of the final test, in each world, or nothing if there are too many goals."""
+    if settings.goals > MOST_GOALS:
+        return {}
+    best, count = _optima(settings, settings.final_tasks), settings.final_episodes
+    return {"optima": frame(best, "optimum", true_lam=settings.worlds, task=range(count))}
+
+
+def _optima(settings: LambdaTable, tasks: Tasks) -> Float[np.ndarray, "worlds tasks"]:
+    world = training.rooms(settings)
+    return np.stack([best_returns(world, tasks.rewards, tasks.starts, lam) for lam in settings.worlds])
+
+
+def curve_optima(settings: LambdaTable, seeds: Sequence[int]) -> pd.DataFrame:
+    """Returns the mean optimum of the tasks on which each seed is tested after each epoch, in each world.
+
+    All agents of one seed are tested on the same tasks, whatever λ they are trained for, because they share keys.
+    """
+    epochs = settings.agent.schedule.epochs
+
+    def draw_again(key: jax.Array) -> Tasks:
+        drawn = jax.vmap(lambda number: settings.tasks(watch_key(key, number), settings.episodes))(jnp.arange(epochs))
+        return jax.tree_util.tree_map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), drawn)
+
+    best = [_optima(settings, jax.jit(draw_again)(key)) for key in seed_keys(seeds)]
+    means = np.reshape(best, (len(seeds), len(settings.worlds), epochs, settings.episodes)).mean(-1)
+    return frame(means, "optimum", seed=seeds, true_lam=settings.worlds, epoch=range(1, epochs + 1))
+
+
+def seeded(settings: LambdaTable, seeds: Sequence[int], loop: Loop) -> Tables:
+    """Trains and tests the agents of some seeds."""
+    world, tasks = training.rooms(settings), settings.final_tasks
+
+    def test(params: Params, tasks: Tasks) -> Float[Array, " worlds"]:
+        """Returns the mean return in each world. The tasks are the same whatever λ is true."""
+        policy = forward_backward.policy(params, world)
+
+        def mean_return(lam: Array) -> Float[Array, ""]:
+            true_world = training.rooms(settings, depletion=Geometric(lam))
+            return forward_backward.undiscounted_returns(true_world, policy, tasks).mean()
+
+        return jax.vmap(mean_return)(jnp.asarray(settings.worlds))
+
+    def watch(key: jax.Array, state: State) -> Float[Array, " worlds"]:
+        return test(state.params, settings.tasks(key, settings.episodes))
+
+    keys, (lams,) = training.pairs(seed_keys(seeds), settings.agents)
+    states, info = training.train("training", loop, world, settings.agent, keys, lams, watch)
+    ends = jax.jit(jax.vmap(lambda params: test(params, tasks)))(states.params)
+    runs: dict[str, Any] = {"seed": seeds, "trained_lam": settings.agents}
+    epochs = {"epoch": range(1, settings.agent.schedule.epochs + 1)}
+    tables = {
+        "curves": frame(info["watched"], "mean_return", **epochs, **runs, true_lam=settings.worlds),
+        "errors": frame(np.median(info["misfit"]["rms"], -1), "error", **epochs, **runs),
+        "ends": frame(ends, "mean_return", **runs, true_lam=settings.worlds),
+    }
+    if settings.goals <= MOST_GOALS:
+        tables["curve_optima"] = curve_optima(settings, seeds)
+    if 0 in seeds:
+        tables["episodes"] = _show(settings, states, list(seeds).index(0), loop)
+    return tables
+
+
+def _show(settings: LambdaTable, states: State, place: int, loop: Loop) -> pd.DataFrame:
+    """Keeps the agents of seed 0, and returns one episode of each. `place` is the place of seed 0 among the seeds."""
+    world, task, tables = training.rooms(settings), settings.shown_task(min(settings.worlds)), []
+    for i, lam in enumerate(settings.agents):
+        run, config = place * len(settings.agents) + i, dataclasses.replace(settings.agent, lam=lam)
+        training.keep(loop, f"lam-{lam:g}", world, config, states, run)
+        policy = forward_backward.policy(entry(states.params, run), task)
+        episode = play(jax.random.key(0), task, policy, start=0)[1]
+        tables.append(episodes.rows(task, episode, seed=0, trained_lam=lam))
+    return pd.concat(tables, ignore_index=True)
+
 
 HIGHLY = 20
 """We call an agent highly suboptimal if it loses more than this, in percent."""
@@ -39,7 +145,7 @@ def draw(settings: LambdaTable, tables: Tables) -> Figure:
     _draw_lead(figure.add_subplot(upper[2]), settings, tables)
     ax = figure.add_subplot(upper[3])
     for lam in settings.agents:
-        errors = tables["errors"][tables["errors"]["trained_lam"] == lam]
+        errors = select(tables["errors"], trained_lam=lam)
         plots.curve(ax, errors, "epoch", "error", f"λ̂ = {lam:g}", plots.colour(lam))
     ax.set_yscale("log")
     plots.tidy(ax, "error of FᵀBμ", "epoch", "root mean square, relative to Φ")
@@ -53,7 +159,7 @@ def draw(settings: LambdaTable, tables: Tables) -> Figure:
     for i, lam in enumerate(settings.agents[:2]):
         shown = select(tables["episodes"], trained_lam=lam)
         title = f"λ̂ = {lam:g} earns {shown['earned'].iloc[-1]:.2f} (true λ = {lowest:g})"
-        episodes.path(figure.add_subplot(lower[1 + i]), shown_task(settings), shown, title)
+        episodes.path(figure.add_subplot(lower[1 + i]), settings.shown_task(min(settings.worlds)), shown, title)
     return figure
 
 
@@ -92,17 +198,15 @@ def _draw_lead(ax: Axes, settings: LambdaTable, tables: Tables) -> None:
 
 def films(settings: LambdaTable, tables: Tables) -> Mapping[str, Callable[[Path], Any]]:
     """Returns one film for each agent of seed 0."""
-    task, lowest = shown_task(settings), min(settings.worlds)
-    return {
-        f"λ̂ = {lam:g}": episodes.film(task, rows, f"λO-FB trained for λ = {lam:g}, true λ = {lowest:g}")
-        for lam, rows in tables["episodes"].groupby("trained_lam")
-    }
+    lowest = min(settings.worlds)
+    title = f"λO-FB trained for λ = {{:g}}, true λ = {lowest:g}"
+    return episodes.films(settings.shown_task(lowest), tables["episodes"], "trained_lam", title, "λ̂ = {:g}")
 
 
 def scores(tables: Tables, true_lam: float) -> pd.DataFrame:
     """Returns the mean returns at the end where a λ is true: one row for each seed, one column for each agent."""
-    ends = tables["ends"]
-    return ends[ends["true_lam"] == true_lam].pivot_table(index="seed", columns="trained_lam", values="mean_return")
+    ends = select(tables["ends"], true_lam=true_lam)
+    return ends.pivot_table(index="seed", columns="trained_lam", values="mean_return")
 
 
 def by_agent(tables: Tables, true_lam: float) -> pd.DataFrame:
@@ -138,11 +242,11 @@ def _compare(score: pd.DataFrame, ours: float, other: float, detail: str) -> Fin
     """Tests that agents trained for one λ earn more than agents trained for another λ, paired by seed."""
     found, base = paired_difference(score[ours], score[other]), score[other].mean()
     percent = f": {100 * found.value / base:+.1f} %" if base else ""
-    told = f"λ̂ = {ours:g} earns {score[ours].mean():.3f}, λ̂ = {other:g} {base:.3f}{percent}; {detail}"
-    return exceeds(found, f"{told}; {len(score)} seeds")
+    means = f"λ̂ = {ours:g} earns {score[ours].mean():.3f}, λ̂ = {other:g} {base:.3f}{percent}; {detail}"
+    return exceeds(found, f"{means}; {len(score)} seeds")
 
 
-def _told_optimum(tables: Tables, name: str, true_lam: float) -> str:
+def _optimum_in_words(tables: Tables, name: str, true_lam: float) -> str:
     """Describes the mean optimum of the tasks on which agents were tested."""
     if name not in tables:
         return "the optimum was not computed"
@@ -157,7 +261,7 @@ def correct_is_better(true_lam: float, other: float) -> Callable[[LambdaTable, T
         early = curve_scores(tables, true_lam, early_epochs(settings)).mean()
         detail = (
             f"mean over all epochs; {early[true_lam]:.3f} against {early[other]:.3f} in the first "
-            f"{early_epochs(settings)}; {_told_optimum(tables, 'curve_optima', true_lam)}"
+            f"{early_epochs(settings)}; {_optimum_in_words(tables, 'curve_optima', true_lam)}"
         )
         return _compare(curve_scores(tables, true_lam), true_lam, other, detail)
 
@@ -169,7 +273,7 @@ def ends_better(true_lam: float, other: float) -> Callable[[LambdaTable, Tables]
 
     def test(settings: LambdaTable, tables: Tables) -> Finding:
         _require(settings, true_lam)
-        detail = f"{_told_optimum(tables, 'optima', true_lam)}; {settings.final_episodes} episodes each"
+        detail = f"{_optimum_in_words(tables, 'optima', true_lam)}; {settings.final_episodes} episodes each"
         return _compare(scores(tables, true_lam), true_lam, other, detail)
 
     return test
@@ -190,23 +294,17 @@ def is_highly_suboptimal(settings: LambdaTable, tables: Tables) -> Finding:
     score = curve_scores(tables, 0.5)
     require_data(score[0.5].mean() > 0, "Agents trained for λ = 0.5 earned nothing, so there was nothing to lose.")
     lost = bootstrap(100 * (score[0.5] - score[1.0]) / score[0.5].mean())
-    told = [
+    losses = [
         f"{name} {100 * (1 - each[1.0].mean() / each[0.5].mean()):.1f} %"
         for name, each in spans.items()
         if each[0.5].mean() > 0
     ]
-    detail = f"{lost.value:.1f} % less than with the correct λ over all epochs, {', '.join(told)}; called highly "
+    detail = f"{lost.value:.1f} % less than with the correct λ over all epochs, {', '.join(losses)}; called highly "
     return exceeds(lost, f"{detail}suboptimal here from {HIGHLY} % on", HIGHLY)
 
 
 EXPERIMENT = Experiment(
-    name="fb-lambda-table",
-    title="The λ operator: the correct λ on random tasks",
-    source="appendix H.1, figure H.1",
-    summary=(
-        "λO-FB agents in FourRooms with a random start and two random goals earn significantly more with the correct "
-        "λ. To assume λ = 1 where rewards wear off can be highly suboptimal."
-    ),
+    **texts("fb-lambda-table"),
     quick=LambdaTable(seeds=6, agent=training.quick(epochs=5)),
     paper=LambdaTable(seeds=12),
     fixed=fixed,
@@ -234,19 +332,7 @@ EXPERIMENT = Experiment(
             is_highly_suboptimal,
             kind="paper",
             place="appendix H.1, figure H.1",
-            account=(
-                "The paper says that to assume λ = 1 in a diminishing environment can be highly suboptimal (left plot "
-                "of figure H.1). We trained λO-FB with λ̂ = ½ and λ̂ = 1 as the paper does (FourRooms, a random start "
-                "and two random goals, τ = 200, γ = 0.99), with twelve seeds instead of six and the schedule of the "
-                "method that it builds on, because 2,500 gradient steps learn nothing. Averaged over the curve that "
-                "the paper draws, λ̂ = 1 earns 4.1 % less than λ̂ = ½; in the first 20 of 100 epochs it earns 12.7 % "
-                "less, and 2.7 % at the end. We call a loss highly suboptimal from 20 % on, which is our threshold: "
-                "the paper gives none. In the first 20 epochs λ̂ = 1 also earns 10 % less where λ = 1 is true and "
-                "λ̂ = ½ is wrong, so the lead shows how fast Φ is learned and not what a wrong λ̂ costs: with the "
-                "exact Φ of a random walk both earn 3.998 of 4. The loss is small because both agents look up at "
-                "every step what remains of the rewards, as the paper's algorithm does. What changes it is the length "
-                "of training: the earlier it stops, the larger the loss."
-            ),
+            account=account("fb-lambda-table", "highly-suboptimal"),
         ),
         Claim(
             "end-half",
@@ -264,16 +350,5 @@ EXPERIMENT = Experiment(
             wrong_leads_early,
         ),
     ),
-    differences=(
-        f"{training.SCHEDULE} We train twelve seeds instead of six. Training sees no reward, so one run serves both "
-        "true λ, and twelve seeds with two λ̂ are 24 runs. The effect is small because an agent looks up at every step "
-        "what remains of the rewards: with λ̂ = 1 it plans as if a reward stayed, but it sees at the next step that the "
-        "reward has worn off, and moves on. It loses because it goes to the wrong place first, and because it "
-        "hesitates between places. With the exact Φ of a random walk, λ̂ = ½ and λ̂ = 1 earn the same here (3.998 where "
-        "λ = ½), so the difference comes from Φ for λ = 1 being learned more slowly. We judge the paper's statements "
-        "by the mean over all epochs of the curves that it draws, and tell the early epochs and the end apart. At the "
-        "quick scale the speed of learning is all there is to see."
-    ),
-    paper_cost=training.COST,
     double_precision=False,
 )

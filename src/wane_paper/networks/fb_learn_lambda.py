@@ -23,16 +23,16 @@ from wane.agents.common.rollout import play
 from wane.agents.forward_backward import Params, State, Tasks
 from wane.agents.forward_backward.training import collect
 from wane.depletion import Geometric
-from wane.lab import plots
-from wane.lab.contract import Claim, Experiment, Finding, Loop, Tables, seed_keys
-from wane.lab.judging import exceeds, matches
+from wane.lab import Claim, Experiment, Finding, Loop, Tables, exceeds, matches, plots, seed_keys
 from wane.lab.statistics import bootstrap, paired_difference
-from wane.lab.tables import frame
+from wane.lab.tables import frame, select
 from wane.settings import Count, Lambda
 from wane.worlds.world import World
 from wane_paper.common import episodes
+from wane_paper.common.parts import entry, join_tables
 from wane_paper.networks import training
-from wane_paper.networks.training import Training, require_data
+from wane_paper.networks.training import RoomTasks, require_data
+from wane_paper.texts import texts
 
 LEARNS, KEEPS = "learns λ", "keeps λ = 1"
 START = 1.0
@@ -47,7 +47,7 @@ RECOVERED = 0.05
 
 
 @dataclass(frozen=True)
-class LearnLambda(Training):
+class LearnLambda(RoomTasks):
     """Settings of fb-learn-lambda."""
 
     SET_BY_EXPERIMENT: ClassVar[Mapping[str, str]] = {
@@ -57,16 +57,8 @@ class LearnLambda(Training):
         "agent.condition": "the experiment to fb-zero-shot",
     }
 
-    seeds: Count = 6
-    """independent repetitions, numbered from 0"""
     lam: Lambda = 0.5
     """the true λ"""
-    goals: training.Goals = 2
-    """random unit rewards of an episode"""
-    episodes: Count = 10
-    """test episodes of each run after each epoch"""
-    final_episodes: Count = 300
-    """test episodes of each run at the end"""
     observed_episodes: Count = 10_000
     """random episodes from which the closed forms estimate λ"""
 
@@ -85,35 +77,33 @@ def make_world(settings: LearnLambda, **changes: Any) -> World:
 def seeded(settings: LearnLambda, seeds: Sequence[int], loop: Loop) -> Tables:
     """Trains and tests both kinds of agents for some seeds, and estimates λ in closed form."""
     parts = [_train_and_test(settings, seeds, loop, agent) for agent in (LEARNS, KEEPS)]
-    tables = {name: pd.concat([part[name] for part in parts], ignore_index=True) for name in parts[0]}
-    return tables | {"estimates": closed_form_estimates(settings, seeds)}
+    return join_tables(parts) | {"estimates": closed_form_estimates(settings, seeds)}
 
 
 def _train_and_test(settings: LearnLambda, seeds: Sequence[int], loop: Loop, agent: str) -> Tables:
     """Returns the tables of the agents that learn λ, or of the agents that keep it."""
     world, learns = make_world(settings), agent == LEARNS
-    tasks = forward_backward.sample_tasks(jax.random.key(1), world, settings.final_episodes, settings.goals)
 
     def test(params: Params, tasks: Tasks) -> Float[Array, ""]:
         policy = forward_backward.policy(params, world)
         return forward_backward.undiscounted_returns(world, policy, tasks).mean()
 
     def watch(key: jax.Array, state: State) -> Float[Array, ""]:
-        return test(state.params, forward_backward.sample_tasks(key, world, settings.episodes, settings.goals))
+        return test(state.params, settings.tasks(key, settings.episodes))
 
     config = dataclasses.replace(settings.agent, lam=START, learn_lam=learns, goals=settings.goals)
     name, keys = "learning λ" if learns else "keeping λ", seed_keys(seeds)
     states, info = training.train(name, loop, world, config, keys, jnp.full(len(seeds), START), watch)
-    ends = jax.jit(jax.vmap(lambda params: test(params, tasks)))(states.params)
+    ends = jax.jit(jax.vmap(lambda params: test(params, settings.final_tasks)))(states.params)
     curves = frame(info["watched"], "mean_return", epoch=range(1, config.schedule.epochs + 1), seed=seeds)
     tables = {
         "curves": curves.assign(lam=np.ravel(info["lam"]), agent=agent),
         "ends": frame(ends, "mean_return", seed=seeds).assign(agent=agent),
     }
     if 0 in seeds:
-        run, task = list(seeds).index(0), shown_task(settings)
+        run, task = list(seeds).index(0), settings.shown_task(settings.lam)
         training.keep(loop, "learns-lambda" if learns else "keeps-lambda", world, config, states, run)
-        policy = forward_backward.policy(training.params_of(states, run), task)
+        policy = forward_backward.policy(entry(states.params, run), task)
         episode = play(jax.random.key(0), task, policy, start=0)[1]
         tables["episodes"] = episodes.rows(task, episode, seed=0, agent=agent)
     return tables
@@ -143,17 +133,12 @@ def _estimates(key: jax.Array, world: World, settings: LearnLambda, noise: float
     return jnp.stack([forward_backward.estimate(steps, weights) for weights in ESTIMATORS])
 
 
-def shown_task(settings: LearnLambda) -> World:
-    """Returns the task of the films, with goals in the rooms at the top right and bottom left."""
-    return make_world(settings, sites=[(3, 8), (8, 2)], rewards=[1.0, 1.0], discount=1.0)
-
-
 def draw(settings: LearnLambda, tables: Tables) -> Figure:
     """Draws λ and the return after each epoch, and the closed-form estimates of λ."""
     figure = plots.figure(11.0, 3.8)
     lam_ax, return_ax, estimate_ax = figure.subplots(1, 3)
     for agent, shade in ((LEARNS, plots.OTHERS[1]), (KEEPS, plots.OTHERS[3])):
-        rows = tables["curves"][tables["curves"]["agent"] == agent]
+        rows = select(tables["curves"], agent=agent)
         plots.curve(lam_ax, with_start(rows), "epoch", "lam", agent, shade, ".-")
         plots.curve(return_ax, rows, "epoch", "mean_return", agent, shade)
     lam_ax.axhline(settings.lam, color=plots.INK, ls="--", lw=1, label="true λ")
@@ -193,20 +178,15 @@ def _draw_estimates(ax: Axes, settings: LearnLambda, tables: Tables) -> None:
 
 def films(settings: LearnLambda, tables: Tables) -> Mapping[str, Callable[[Path], Any]]:
     """Returns one film for each kind of agent, of seed 0."""
-    task = shown_task(settings)
-    return {
-        str(agent): episodes.film(task, rows, f"λO-FB that {agent}, true λ = {settings.lam:g}")
-        for agent, rows in tables["episodes"].groupby("agent", sort=False)
-    }
+    title = f"λO-FB that {{}}, true λ = {settings.lam:g}"
+    return episodes.films(settings.shown_task(settings.lam), tables["episodes"], "agent", title)
 
 
 def finds_lambda(settings: LearnLambda, tables: Tables) -> Finding:
     """Tests that the learned λ ends within 0.02 of the true λ."""
-    curves = tables["curves"]
-    last = curves[(curves["agent"] == LEARNS) & (curves["epoch"] == settings.agent.schedule.epochs)]["lam"]
-    found = bootstrap(last)
+    last = select(tables["curves"], agent=LEARNS, epoch=settings.agent.schedule.epochs)["lam"]
     error = float(np.abs(last - settings.lam).max())
-    return matches(found, settings.lam, 0.02, f"largest error of a seed {error:.4f}")
+    return matches(bootstrap(last), settings.lam, 0.02, f"largest error of a seed {error:.4f}")
 
 
 def learning_pays(settings: LearnLambda, tables: Tables) -> Finding:
@@ -222,46 +202,27 @@ def learning_pays(settings: LearnLambda, tables: Tables) -> Finding:
 def estimates(tables: Tables, trouble: str, estimator: str) -> pd.Series:
     """Returns the closed-form estimates of λ under one kind of slips and noise, one for each seed."""
     slip, noise = TROUBLES[trouble]
-    rows = tables["estimates"]
-    chosen = (rows["estimator"] == estimator) & (rows["slip"] == slip) & (rows["noise"] == noise)
-    return rows[chosen]["lam"]
+    return select(tables["estimates"], estimator=estimator, slip=slip, noise=noise)["lam"]
 
 
-def _known_estimates(settings: LearnLambda, tables: Tables, trouble: str, estimator: str) -> pd.Series:
-    """Returns the estimates. Raises NotTested if one of them is NaN."""
-    found = estimates(tables, trouble, estimator)
-    require_data(
-        bool(np.isfinite(found).all()),
-        f"In {settings.observed_episodes} random episodes no agent stayed in a state that pays: raise "
-        "observed_episodes.",
-    )
-    return found
+def survives_noise(estimator: str) -> Callable[[LearnLambda, Tables], Finding]:
+    """Returns a test that an estimate in closed form is the true λ, up to a margin, where rewards are noisy."""
 
+    def test(settings: LearnLambda, tables: Tables) -> Finding:
+        found = estimates(tables, "noisy rewards", estimator)
+        missing = f"In {settings.observed_episodes} random episodes no agent stayed in a state that pays: raise "
+        require_data(bool(np.isfinite(found).all()), f"{missing}observed_episodes.")
+        spread = f"{np.std(found, ddof=1):.3f}" if len(found) > 1 else "unknown"
+        detail = f"readings with an error of 0.1; standard deviation between seeds {spread}"
+        return matches(bootstrap(found), settings.lam, RECOVERED, detail)
 
-def least_squares_survives_noise(settings: LearnLambda, tables: Tables) -> Finding:
-    """Tests that the least squares estimate is the true λ, up to a margin, where rewards are noisy."""
-    found = bootstrap(_known_estimates(settings, tables, "noisy rewards", "least squares"))
-    detail = "least squares, readings with an error of 0.1; without noise it is exact"
-    return matches(found, settings.lam, RECOVERED, detail)
-
-
-def ratio_survives_noise(settings: LearnLambda, tables: Tables) -> Finding:
-    """Tests that the ratio of sums is the true λ, up to a margin, where rewards are noisy."""
-    found = _known_estimates(settings, tables, "noisy rewards", "ratio")
-    spread = f"{np.std(found, ddof=1):.3f}" if len(found) > 1 else "unknown"
-    return matches(bootstrap(found), settings.lam, RECOVERED, f"standard deviation between seeds {spread}")
+    return test
 
 
 EXPERIMENT = Experiment(
-    name="fb-learn-lambda",
-    title="Learning λ",
-    source="section 6, figure 6.1 (a, b)",
-    summary=(
-        "An agent that learns λ beside the λ operator finds the correct value, and it then performs better than an "
-        "agent that keeps λ = 1. The regression provably recovers λ if the agent stays in enough states."
-    ),
+    **texts("fb-learn-lambda"),
     quick=LearnLambda(seeds=2, agent=training.quick(epochs=8), observed_episodes=4000),
-    paper=LearnLambda(),
+    paper=LearnLambda(seeds=6),
     seeded=seeded,
     draw=draw,
     films=films,
@@ -280,10 +241,8 @@ EXPERIMENT = Experiment(
             kind="paper",
             place="section 6, figure 6.1",
         ),
-        Claim("noise", "The paper's regression recovers λ from noisy rewards too.", least_squares_survives_noise),
-        Claim("ratio", "A ratio of sums recovers λ from noisy rewards.", ratio_survives_noise),
+        Claim("noise", "The paper's regression recovers λ from noisy rewards too.", survives_noise("least squares")),
+        Claim("ratio", "A ratio of sums recovers λ from noisy rewards.", survives_noise("ratio")),
     ),
-    differences=(f"{training.SCHEDULE} We keep λ within [0, 1]. We add the closed forms, the slips and the noise."),
-    paper_cost=training.COST,
     double_precision=False,
 )

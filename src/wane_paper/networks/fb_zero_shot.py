@@ -26,18 +26,18 @@ from wane.agents.common.rollout import Episode, play
 from wane.agents.forward_backward import Config, Params, Tasks
 from wane.agents.forward_backward.acting import conditioned_policy, equivalent_policy
 from wane.depletion import Geometric
-from wane.lab import plots
-from wane.lab.contract import Claim, Experiment, Finding, Loop, Tables, seed_keys
-from wane.lab.judging import exceeds
+from wane.lab import Claim, Experiment, Finding, Loop, Tables, exceeds, plots, seed_keys
 from wane.lab.statistics import bootstrap, mean_and_error, paired_difference
 from wane.lab.tables import frame, select
 from wane.settings import Count, Share
 from wane.worlds.world import World
 from wane_paper.common import episodes
-from wane_paper.common.checks import Lambdas
+from wane_paper.common.parts import entry
+from wane_paper.common.settings import Lambdas
 from wane_paper.networks import training
 from wane_paper.networks.task_optima import MOST_GOALS, best_returns
 from wane_paper.networks.training import Training, label, require_data
+from wane_paper.texts import texts
 
 TRAINED, CONDITIONED, EQUIVALENT = "trained for it", "conditioned on λ", "λ = 1, equivalent rewards"
 ALONE, PLAIN = "λ = 1, equivalent rewards alone", "λ = 1, as it is"
@@ -120,10 +120,7 @@ def seeded(settings: ZeroShot, seeds: Sequence[int], loop: Loop) -> Tables:
     for i, (name, lam) in enumerate(zip(names, [*settings.lambdas, lams[-1]], strict=True)):
         training.keep(loop, name, world, dataclasses.replace(config, lam=lam), states, place * len(lams) + i)
     training.keep(loop, "conditioned", world, for_all, states_for_all, place)
-    trained, conditioned = (
-        jax.tree_util.tree_map(lambda leaf: leaf[place], each) for each in (by_seed, states_for_all.params)
-    )
-    return tables | {"episodes": _show(settings, trained, conditioned)}
+    return tables | {"episodes": _show(settings, entry(by_seed, place), entry(states_for_all.params, place))}
 
 
 def shown_task(settings: ZeroShot) -> World:
@@ -141,8 +138,7 @@ def _show(settings: ZeroShot, trained: Params, conditioned: Params) -> pd.DataFr
     # All episodes are one program, because compiling takes most of the time.
     @jax.jit
     def play_all(trained: Params, conditioned: Params) -> dict[str, Episode]:
-        own, ordinary = (jax.tree_util.tree_map(lambda leaf, i=i: leaf[i], trained) for i in (-1, -2))
-        policies = _policies(task, settings.agent, lam, own, conditioned, ordinary)
+        policies = _policies(task, settings.agent, lam, entry(trained, -1), conditioned, entry(trained, -2))
         return {agent: play(jax.random.key(0), task, policies[agent], start=task.n_states // 2)[1] for agent in AGENTS}
 
     played = play_all(trained, conditioned)
@@ -151,23 +147,19 @@ def _show(settings: ZeroShot, trained: Params, conditioned: Params) -> pd.DataFr
 
 def films(settings: ZeroShot, tables: Tables) -> Mapping[str, Callable[[Path], Any]]:
     """Returns one film for each agent of seed 0, if the run kept their episodes."""
-    if "episodes" not in tables:
-        return {}
-    task = shown_task(settings)
-    return {
-        str(agent): episodes.film(task, rows, f"λO-FB, {agent}: one goal lasts")
-        for agent, rows in tables["episodes"].groupby("agent", sort=False)
-    }
+    shown = tables.get("episodes", pd.DataFrame(columns=["agent"]))
+    return episodes.films(shown_task(settings), shown, "agent", "λO-FB, {}: one goal lasts")
 
 
 def _mean_returns(
     settings: ZeroShot, lams: Float[np.ndarray, "worlds states"], tasks: Tasks, trained: Params, conditioned: Params
 ) -> Float[Array, "worlds agents"]:
     """Returns the mean returns of one seed's models, all on the same tasks."""
-    ordinary = jax.tree_util.tree_map(lambda leaf: leaf[len(settings.lambdas) - 1], trained)
+    ordinary = entry(trained, len(settings.lambdas) - 1)
 
     def test(lam: Float[Array, " states"], own: Params) -> Float[Array, " agents"]:
-        world = _world(settings, lam)
+        n, depletion = len(lam), Geometric(lam)
+        world = training.rooms(settings, sites=np.arange(n), rewards=np.zeros(n), depletion=depletion)
         policies = _policies(world, settings.agent, lam, own, conditioned, ordinary)
         returns = [forward_backward.undiscounted_returns(world, policies[agent], tasks).mean() for agent in AGENTS]
         return jnp.stack(returns)
@@ -175,19 +167,8 @@ def _mean_returns(
     return jax.lax.map(lambda pair: test(*pair), (jnp.asarray(lams), trained))
 
 
-def _world(settings: ZeroShot, lam: Float[Array, " states"]) -> World:
-    """Returns FourRooms with a λ for each state."""
-    n = len(lam)
-    return training.rooms(settings, sites=np.arange(n), rewards=np.zeros(n), depletion=Geometric(lam))
-
-
 def _policies(
-    world: World,
-    config: Config,
-    lam: Float[Array, " states"],
-    own: Params,
-    conditioned: Params,
-    ordinary: Params,
+    world: World, config: Config, lam: Float[Array, " states"], own: Params, conditioned: Params, ordinary: Params
 ) -> dict[str, Policy]:
     """Returns the agents that are compared where `lam` is true. `own` was trained for it, `ordinary` for λ = 1."""
     for_all = dataclasses.replace(config, condition="per state")
@@ -241,8 +222,7 @@ def _draw_same(ax: Axes, settings: ZeroShot, tables: Tables) -> None:
 
 def scores(tables: Tables, world: str) -> pd.DataFrame:
     """Returns the mean returns in a world: one row for each seed, one column for each agent."""
-    returns = tables["returns"]
-    return returns[returns["world"] == world].pivot_table(index="seed", columns="agent", values="mean_return")
+    return select(tables["returns"], world=world).pivot_table(index="seed", columns="agent", values="mean_return")
 
 
 def optimum(tables: Tables, world: str) -> float:
@@ -283,24 +263,18 @@ def helps_where_mixed(agent: str) -> Callable[[ZeroShot, Tables], Finding]:
         score, best = scores(tables, MIXED), optimum(tables, MIXED)
         found = paired_difference(score[agent], score[PLAIN])
         known = bool(best > 0)
-        told = [
+        means = [
             f"{name}: {score[name].mean():.3f}" + (f" ({100 * score[name].mean() / best:.1f} %)" if known else "")
             for name in AGENTS
         ]
-        detail = "; ".join(told) + (f"; the optimum is {best:.2f}" if known else "") + f"; {len(score)} seeds"
+        detail = "; ".join(means) + (f"; the optimum is {best:.2f}" if known else "") + f"; {len(score)} seeds"
         return exceeds(found, detail)
 
     return test
 
 
 EXPERIMENT = Experiment(
-    name="fb-zero-shot",
-    title="One model for every λ",
-    source="beyond the paper",
-    summary=(
-        "The paper trains a λ operator for one λ, and lists as a limitation that it serves only tasks with that λ. We "
-        "compare two ways around it with models that were trained for each λ."
-    ),
+    **texts("fb-zero-shot"),
     quick=ZeroShot(seeds=2, agent=training.quick(epochs=6), lambdas=(0.0, 0.5, 1.0)),
     paper=ZeroShot(seeds=6),
     fixed=fixed,
@@ -330,10 +304,5 @@ EXPERIMENT = Experiment(
             helps_where_mixed(EQUIVALENT),
         ),
     ),
-    differences=(
-        "All of it is beyond the paper. A conditioned model costs one training run for all λ. Equivalent rewards cost "
-        "no further training."
-    ),
-    paper_cost="none stated",
     double_precision=False,
 )

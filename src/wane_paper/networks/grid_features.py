@@ -29,25 +29,17 @@ from wane.agents import Trained, lambda_features, laplacian
 from wane.agents.common.views import Vision
 from wane.agents.lambda_features import Config, Params, State
 from wane.agents.lambda_features.config import Features
-from wane.depletion import Geometric
 from wane.exact.features import eigenfunctions
 from wane.exact.features import lambda_features as exact_lambda_features
-from wane.lab import plots
-from wane.lab.contract import Claim, Experiment, Finding, Loop, NotTested, Seeded, Tables, seed_keys
+from wane.lab import Claim, Experiment, Finding, Loop, NotTested, Tables, plots, seed_keys
 from wane.lab.tables import frame, select
-from wane.settings import DISTINCT, Count, Lambda, Range
+from wane.settings import DISTINCT
 from wane.types import Integer
-from wane.worlds.catalog import grid_6x6
 from wane.worlds.world import World
 from wane_paper.common import beliefs
-from wane_paper.common.checks import Lambdas
-from wane_paper.tabular.policy_evaluation import (
-    CHUNKS,
-    RECORDED,
-    QValues,
-    exact_q,
-    last_learning,
-)
+from wane_paper.common.parts import entry, join_tables
+from wane_paper.tabular.policy_evaluation import CHUNKS, OnGrid, QValues, exact_q, last_learning, learning_table
+from wane_paper.texts import account, texts
 
 PAPER = Config(
     base=laplacian.Config(
@@ -61,17 +53,9 @@ TITLES = {"one-hot": "TD on one-hot features", "laplacian": "TD on learned\nLapl
 
 
 @dataclass(frozen=True)
-class GridFeatures(Seeded):
+class GridFeatures(OnGrid):
     """Settings of TD on features."""
 
-    lambdas: Lambdas = (0.0, 0.5, 1.0)
-    """the agents' λ̂; the paper has ½ and 1"""
-    lam: Lambda = 0.5
-    """the true λ"""
-    discount: Annotated[float, Range(0, 1, "a discount", below=True)] = 0.9
-    """γ"""
-    horizon: Count = 10
-    """steps of an episode"""
     agent: Config = PAPER
     """the agents"""
     kinds: Annotated[tuple[Features, ...], DISTINCT] = ("one-hot", "laplacian")
@@ -86,17 +70,9 @@ class GridFeatures(Seeded):
     def rules(self) -> None:
         """Raises SettingError if there are too few episodes, or unless the agents learn online from one-hot states."""
         super().rules()
-        least = CHUNKS * RECORDED
-        needed = f"at least {least} is needed, because every tenth error of the last tenth of them is judged"
-        self.require(self.agent.episodes >= least, "agent.episodes", needed)
         self.require(self.agent.method == "online", "agent.method", "online is needed: that is TD")
         picture = self.agent.base.vision.is_picture
         self.require(not picture, "agent.base.vision.observation", "index is needed: TD sees one-hot states")
-
-    @property
-    def world(self) -> World:
-        """The grid."""
-        return grid_6x6(depletion=Geometric(self.lam), discount=self.discount, horizon=self.horizon)
 
 
 def fixed(settings: GridFeatures) -> Tables:
@@ -119,9 +95,7 @@ def _eigenfunction_error(world: World, count: int, lam: float, truth: QValues) -
 
 def seeded(settings: GridFeatures, seeds: Sequence[int], loop: Loop) -> Tables:
     """Runs TD on each kind of features."""
-    found = [_learn(settings, kind, seeds, loop) for kind in settings.kinds]
-    tables = {name: [each[name] for each in found] for name in found[0]}
-    joined = {name: pd.concat(parts, ignore_index=True) for name, parts in tables.items()}
+    joined = join_tables([_learn(settings, kind, seeds, loop) for kind in settings.kinds])
     # The table is long, and single precision halves its size.
     return joined | {"learning": joined["learning"].astype({"error": np.float32})}
 
@@ -153,20 +127,13 @@ def _learn(settings: GridFeatures, kind: Features, seeds: Sequence[int], loop: L
 
     work = size * settings.horizon * len(seeds) * len(lams)
     states, errors = loop(f"TD on {kind} features", step, jax.jit(jax.vmap(prepare))(keys), CHUNKS, work)
-    errors = np.moveaxis(errors, 0, 2).reshape(len(seeds), len(lams), -1)[..., : config.episodes]
-    table = frame(errors, "error", seed=seeds, lam=settings.lambdas, episode=range(1, config.episodes + 1))
-    limits = [_limits(settings, _one(states.params, i), truth).assign(seed=seed) for i, seed in enumerate(seeds)]
+    limits = [_limits(settings, entry(states.params, i), truth).assign(seed=seed) for i, seed in enumerate(seeds)]
     for i, lam in enumerate(settings.lambdas) if 0 in seeds else ():
         own = dataclasses.replace(config, lam=lam, episodes=size * CHUNKS)
-        params = _one(states.params, list(seeds).index(0), i)
+        params = entry(states.params, list(seeds).index(0), i)
         loop.keep(f"{kind}-lam-{lam:g}", Trained("lambda_features", world, own, params))
-    tables = {"learning": table[table["episode"] % RECORDED == 0], "limits": pd.concat(limits)}
+    tables = {"learning": learning_table(settings, seeds, errors), "limits": pd.concat(limits)}
     return {name: each.assign(features=kind) for name, each in tables.items()}
-
-
-def _one(tree: Any, *index: int) -> Any:
-    """Returns one run out of many that are stacked along the first axes."""
-    return jax.tree_util.tree_map(lambda leaf: leaf[index], tree)
 
 
 def _limits(settings: GridFeatures, params: Params, truth: QValues) -> pd.DataFrame:
@@ -174,11 +141,11 @@ def _limits(settings: GridFeatures, params: Params, truth: QValues) -> pd.DataFr
     world, rows = settings.world, []
     kernel, views = world.mdp.under(world.policies[0]), jnp.eye(world.n_states)
     for i, lam in enumerate(settings.lambdas):
-        own = _one(params, i)
+        own = entry(params, i)
         phi = np.asarray(laplacian.base_features(own.base, views), float)
         weights = np.asarray(own.weights @ world.rewards, float)
         exact = exact_lambda_features(kernel, phi, lam, discount=world.discount).q_values(world.mdp, weights)
-        table = lambda_features.feature_table(_one(own.networks, 0), views, world.n_actions)
+        table = lambda_features.feature_table(entry(own.networks, 0), views, world.n_actions)
         learned = np.asarray(table @ weights)
         squares = ((exact - truth) ** 2).mean(), ((exact - learned) ** 2).mean()
         rows.append({"lam": lam, "error": squares[0], "distance": squares[1]})
@@ -244,26 +211,8 @@ def _need(settings: GridFeatures, kind: Features) -> None:
         raise NotTested(f"No agent has {kind} features: there are {', '.join(settings.kinds)}.")
 
 
-LEARNED_FEATURES = (
-    "Section 5.1 and figure 5.1 say that TD on Laplacian features gives the most accurate values for the true λ = ½. "
-    "We learn the features and the λF with the paper's networks, optimiser and number of episodes. The paper does not "
-    "say how many features there are or how long they are trained; we have 8, trained on a uniform walk. Over 64 "
-    "seeds TD ends with a mean squared error of 0.30 for λ̂ = 1 and of 0.43 for the true λ. Longer training does not "
-    "change that: the exact λF of the same features has errors of 0.25 and 0.43. The λF of features that are not "
-    "one-hot is not the λR, so it need not give the true values. What changes the finding is the features: with 8 "
-    "exact Laplacian eigenfunctions the true λ is best (0.09 against 0.25), as it is with 5, 7 and 9 to 15 of the 16; "
-    "and TD on one-hot features agrees with the paper (0.03 against 0.27)."
-)
-"""The account of the claim that TD on learned Laplacian features is most accurate for the true λ."""
-
 EXPERIMENT = Experiment(
-    name="grid-features",
-    title="Evaluating a policy on features",
-    source="section 5.1, figure 5.1 right",
-    summary=(
-        "The paper states that TD on features, too, finds accurate values only with the λF of the true λ. Its text "
-        "says that the features are one-hot states, its appendix that they are Laplacian eigenfunctions."
-    ),
+    **texts("grid-features"),
     quick=GridFeatures(seeds=64),
     paper=GridFeatures(seeds=64),
     fixed=fixed,
@@ -281,7 +230,7 @@ EXPERIMENT = Experiment(
             learning_is_best_with_the_true_lambda("laplacian"),
             kind="paper",
             place="section 5.1, figure 5.1",
-            account=LEARNED_FEATURES,
+            account=account("grid-features", "laplacian-accurate"),
         ),
         Claim(
             "laplacian-limit",
@@ -294,11 +243,4 @@ EXPERIMENT = Experiment(
             exact_eigenfunctions_favour_the_true_lambda,
         ),
     ),
-    differences=(
-        "A λF of features that are not one-hot is not the λR, so even the exact one need not give the true values. The "
-        "paper does not say how many base features it has, nor how long they are trained. We have 8, trained on a "
-        "uniform walk, because the exact λF of 8 eigenfunctions supports the paper's statement; the figure shows all "
-        "other numbers of them."
-    ),
-    paper_cost="less than one hour on a laptop (2020, quad-core)",
 )

@@ -1,12 +1,18 @@
 """The settings and the tables of `mvt`: three patches along a corridor, agents that leave them, the theorem's times.
 
 The corridor is the same for every distance between patches, and training sees no rewards, so one training run serves
-all distances. Agents with the exact Φ, and the optimum, are computed for every λ without training
-(`wane_paper.networks.mvt_exact`).
+all distances. For every λ there is also what λO-FB would do if it had learned Φ exactly, and what the optimum does
+(`wane.optimum`). An agent that acts by λO-FB takes argmax_a Q(s, a) of the policy that is the softmax of this Q, for
+the remaining rewards (`wane_paper.common.soft_policies`). The worlds are deterministic, so one episode describes such
+an agent completely, and nothing depends on a seed.
+
+**Where to go.** When an agent leaves a patch, it could go to any other patch that is reached without crossing a third
+one. Going there by the shortest path and following the optimum from then on is worth V; the choice is right if no other
+patch is worth more. Moments at which all patches are worth the same, or only one can be reached, are not counted.
 """
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Annotated, Any, ClassVar, Literal
@@ -23,28 +29,30 @@ from wane.agents.common.rollout import Episode, play
 from wane.agents.forward_backward import Params
 from wane.agents.planner import follow, plan
 from wane.depletion import Geometric
-from wane.lab.contract import Loop, Tables, seed_keys
+from wane.exact.planning import Optimum
+from wane.lab import Loop, Tables, seed_keys
 from wane.lab.tables import select
-from wane.settings import DISTINCT, Count, Lambda, Range
+from wane.settings import DISTINCT, Lambda, Range
 from wane.worlds.catalog import patches
 from wane.worlds.world import World
 from wane_paper.common import episodes
+from wane_paper.common.distances import steps_to_sites
+from wane_paper.common.parts import entry, join_tables
+from wane_paper.common.soft_policies import TIE, first_best, rewards_of_states, soft_q_values
 from wane_paper.networks import training
-from wane_paper.networks.mvt_exact import (
-    choices,
-    follow_plan,
-    lam_of,
-    play_exact,
-)
 from wane_paper.networks.training import Training
 
-FORMS = ("paper", "corrected")
+RULES = ("paper", "corrected")
 """The theorem's rule as the paper prints it, and corrected."""
 EXACT, OPTIMUM = "exact Φ", "optimum"
 """The agents of the tables that do not depend on a seed."""
 PLANNED = 1e-3
 """How much return the plans for the various λ may lose; the returns are 3 to 70."""
 Timing = Literal["departure", "arrival"]
+Visits = Int[np.ndarray, " states"]
+"""How often each state was visited."""
+CellsAndRewards = tuple[Int[np.ndarray, " moments"], Float[np.ndarray, " steps"]]
+"""Of one episode."""
 
 
 @dataclass(frozen=True)
@@ -56,8 +64,6 @@ class MVT(Training):
         "agent.discount": "discounts",
     }
 
-    seeds: Count = 3
-    """independent repetitions, numbered from 0"""
     distances: Annotated[tuple[Annotated[int, Range(1, 6)], ...], DISTINCT] = (2, 4, 6)
     """steps between patches"""
     discounts: Annotated[tuple[Annotated[float, Range(0, 1, "a discount", above=True)], ...], DISTINCT] = (0.99, 1.0)
@@ -95,7 +101,7 @@ def fixed(settings: MVT) -> Tables:
         world = make_world(settings, distance, discount, timing)
         played = follow(jax.random.split(jax.random.key(0), 1), world, plan(world))
         labels = {"distance": distance, "discount": discount, "timing": timing}
-        parts.append(episodes.rows(world, episodes.select(played, 0), **labels))
+        parts.append(episodes.rows(world, entry(played, 0), **labels))
     return {"best_episodes": pd.concat(parts, ignore_index=True), "exact_stays": exact_stays(settings)}
 
 
@@ -106,7 +112,7 @@ def exact_stays(settings: MVT) -> pd.DataFrame:
     """
     lams, discounts = sorted({*settings.lambdas, settings.lam}), [each for each in settings.discounts if each < 1]
     parts = [in_corridors(settings, lam, discount) for discount in discounts for lam in lams]
-    names = ["agent", "lam", "discount", "form", "bound", "difference"]
+    names = ["agent", "lam", "discount", "rule", "bound", "difference"]
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=names)
 
 
@@ -115,17 +121,89 @@ def in_corridors(settings: MVT, lam: float, discount: float) -> pd.DataFrame:
     tables = []
     for distance in settings.distances:
         world = make_world(settings, distance, discount, "departure", lam)
-        runs = {EXACT: play_exact(world, settings.agent.temperature)}
-        runs[OPTIMUM] = follow_plan(world, plan(world, tolerance=PLANNED))
-        for agent, run in runs.items():
+        played = {EXACT: play_exact(world, settings.agent.temperature)}
+        played[OPTIMUM] = follow_plan(world, plan(world, tolerance=PLANNED))
+        for agent, (cells, rewards) in played.items():
             labels = {"agent": agent, "lam": lam, "discount": discount, "distance": distance}
-            tables.append(stays(world, run.cells[None], run.rewards[None], **labels))
+            tables.append(stays(world, cells[None], rewards[None], **labels))
     return pd.concat(tables, ignore_index=True)
+
+
+def play_exact(world: World, temperature: float) -> CellsAndRewards:
+    """Plays the episode of the agent with the exact Φ. Among equally good actions it takes the first."""
+    lam, rewards = lam_of(world), rewards_of_states(world)
+
+    def act(time: int, cell: int, visits: Visits) -> int:
+        return first_best(soft_q_values(world, rewards * lam**visits, lam, world.discount, temperature)[cell])
+
+    return _play(world, act)
+
+
+def follow_plan(world: World, best: Optimum) -> CellsAndRewards:
+    """Plays the optimal episode."""
+
+    def act(time: int, cell: int, visits: Visits) -> int:
+        # A plan counts the present visit among the visits made.
+        return best.action(cell, visits[world.sites] + (world.sites == cell), min(time, len(best.policy) - 1))
+
+    return _play(world, act)
+
+
+def _play(world: World, act: Callable[[int, int, Visits], int]) -> CellsAndRewards:
+    """Plays an episode in double precision. Every step pays for the state that it leaves.
+
+    In `act(time, cell, visits)`, `visits` counts the visits before the present one.
+    """
+    lam, fresh, visits = lam_of(world), rewards_of_states(world), np.zeros(world.n_states, int)
+    cells, rewards = [int(np.searchsorted(world.start_cumulated, 0.5, side="right"))], []
+    for time in range(world.horizon or 0):
+        cell = cells[-1]
+        action = act(time, cell, visits)
+        rewards.append(fresh[cell] * lam ** visits[cell])
+        visits[cell] += 1
+        cells.append(int(world.tables.next_states[cell, action]))
+    return np.array(cells), np.array(rewards, float)
+
+
+def lam_of(world: World) -> float:
+    """Returns the λ of a world in which every site has the same λ."""
+    assert isinstance(world.depletion, Geometric)
+    return float(np.asarray(world.depletion.lam))
+
+
+def choices(world: World, cells: Int[np.ndarray, " moments"]) -> pd.DataFrame:
+    """Returns one row for every departure at which the patches that could be reached were worth different amounts.
+
+    The columns are `time`, the `site` that was left, the next patch (`went`), and whether no other patch is worth more
+    (`right`).
+    """
+    sites = [int(cell) for cell in world.sites]
+    ways = {cell: steps_to_sites(world, cell) for cell in sites}
+    visits, rows = np.zeros(world.n_states, int), []
+    for time, cell in enumerate(map(int, cells[:-1])):
+        visits[cell] += 1
+        leaves = cell in sites and int(cells[time + 1]) != cell
+        went = next((int(each) for each in cells[time + 1 :] if each in sites and each != cell), None)
+        if leaves and went in ways[cell]:
+            worth = {site: _worth(world, time + steps, site, visits) for site, steps in ways[cell].items()}
+            good = [site for site, each in worth.items() if each >= max(worth.values()) * (1 - TIE)]
+            if len(good) < len(worth):
+                rows.append((time, sites.index(cell), sites.index(went), went in good))
+    return pd.DataFrame(rows, columns=["time", "site", "went", "right"]).astype({"right": bool})
+
+
+def _worth(world: World, time: int, site: int, visits: Visits) -> float:
+    """Returns the value of being at a site at a time, given the visits made before, if the optimum is followed then."""
+    if time >= (world.horizon or 0):
+        return 0.0
+    remaining = world.rewards * lam_of(world) ** visits[world.sites]
+    later = dataclasses.replace(world, rewards=remaining, horizon=(world.horizon or 0) - time)
+    return float(world.discount**time * later.optimum(tolerance=PLANNED).values[site])
 
 
 def seeded(settings: MVT, seeds: Sequence[int], loop: Loop) -> Tables:
     """Trains the agents of some seeds. Returns their episodes, stays and choices in every world."""
-    return join_parts([_train_and_play(settings, seeds, loop, discount) for discount in settings.discounts])
+    return join_tables([_train_and_play(settings, seeds, loop, discount) for discount in settings.discounts])
 
 
 def _train_and_play(settings: MVT, seeds: Sequence[int], loop: Loop, discount: float) -> Tables:
@@ -138,12 +216,12 @@ def _train_and_play(settings: MVT, seeds: Sequence[int], loop: Loop, discount: f
     parts = []
     for distance, timing in product(settings.distances, settings.timings):
         world = make_world(settings, distance, discount, timing)
-        played = _play(world, states.params)
+        played = _play_trained(world, states.params)
         labels: dict[str, Any] = {"distance": distance, "discount": discount, "timing": timing}
-        rows = [episodes.rows(world, episodes.select(played, i), seed=seed) for i, seed in enumerate(seeds)]
+        rows = [episodes.rows(world, entry(played, i), seed=seed) for i, seed in enumerate(seeds)]
         found = stays(world, np.asarray(played.cells), np.asarray(played.rewards), seeds, **labels)
         parts.append({"stays": found, "episodes": pd.concat(rows, ignore_index=True).assign(**labels)})
-    tables = join_parts(parts)
+    tables = join_tables(parts)
     return tables | {"choices": learned_choices(settings, tables["episodes"])}
 
 
@@ -152,30 +230,22 @@ def learned_choices(settings: MVT, table: pd.DataFrame) -> pd.DataFrame:
     found = []
     for distance, discount, timing in settings.worlds():
         rows = select(table, distance=distance, discount=discount, timing=timing)
-        if timing != "departure" or discount == 1 or not len(rows):
-            continue
-        world = make_world(settings, distance, discount, timing)
-        best = plan(world, tolerance=PLANNED)
-        for seed, episode in rows.groupby("seed"):
-            cells = episode.sort_values("time")["cell"].to_numpy(int)
-            found.append(choices(world, best, cells).assign(seed=seed, distance=distance, discount=discount))
+        if timing == "departure" and discount < 1:
+            world = make_world(settings, distance, discount, timing)
+            for seed, episode in rows.groupby("seed"):
+                cells = episode.sort_values("time")["cell"].to_numpy(int)
+                found.append(choices(world, cells).assign(seed=seed, distance=distance, discount=discount))
     names = ["time", "site", "went", "right", "seed", "distance", "discount"]
     return pd.concat(found, ignore_index=True) if found else pd.DataFrame(columns=names).astype({"seed": int})
 
 
-def _play(world: World, params: Params) -> Episode:
+def _play_trained(world: World, params: Params) -> Episode:
     """Plays one episode of each run."""
 
     def act(params: Params) -> Episode:
         return play(jax.random.key(0), world, forward_backward.policy(params, world))[1]
 
     return jax.jit(jax.vmap(act))(params)
-
-
-def join_parts(parts: Sequence[Tables]) -> Tables:
-    """Concatenates the tables of each name."""
-    names = dict.fromkeys(name for part in parts for name in part)
-    return {name: pd.concat([part[name] for part in parts if name in part], ignore_index=True) for name in names}
 
 
 def stays(
@@ -185,26 +255,25 @@ def stays(
     seeds: Sequence[int] | None = None,
     **labels: Any,
 ) -> pd.DataFrame:
-    """Returns every stay of some episodes together with the theorem's leaving time, in both forms.
+    """Returns every stay of some episodes together with the theorem's leaving time, by both rules.
 
     There is one episode for each seed, or a single one without seeds.
     """
     column = {} if seeds is None else {"seed": np.array(seeds)}
     table, lam = foraging.table_from_rollout(world, cells, rewards, **column), lam_of(world)
     tables = []
-    for form in FORMS:
-        found = foraging.leaving_difference(table, lam, discount=world.discount, by=list(column), form=form)
-        tables.append(found.assign(form=form, site=found["site"].astype(int)).drop(columns="episode"))
+    for rule in RULES:
+        found = foraging.leaving_difference(table, lam, discount=world.discount, by=list(column), rule=rule)
+        tables.append(found.assign(rule=rule, site=found["site"].astype(int)).drop(columns="episode"))
     return pd.concat(tables, ignore_index=True).assign(**labels)
 
 
-def differences(table: pd.DataFrame, discount: float, form: str = "paper", timing: str = "departure") -> pd.DataFrame:
+def differences(table: pd.DataFrame, discount: float, rule: str = "paper", timing: str = "departure") -> pd.DataFrame:
     """Returns the stays of a table that end within the episode, both for the agent and for the theorem."""
-    chosen = (table["form"] == form) & (table["discount"] == discount) & (table["bound"] == "exact")
-    return table[chosen & (table["timing"] == timing)] if "timing" in table else table[chosen]
+    rows = select(table, rule=rule, discount=discount, bound="exact")
+    return select(rows, timing=timing) if "timing" in rows else rows
 
 
-def by_lam(tables: Tables, agent: str, discount: float, form: str = "paper") -> pd.Series:
+def by_lam(tables: Tables, agent: str, discount: float, rule: str = "paper") -> pd.Series:
     """Returns the mean difference of exact agents or the optimum from the theorem over distances and stays, by λ."""
-    rows = differences(tables["exact_stays"], discount, form)
-    return rows[rows["agent"] == agent].groupby("lam")["difference"].mean()
+    return select(differences(tables["exact_stays"], discount, rule), agent=agent).groupby("lam")["difference"].mean()

@@ -23,16 +23,16 @@ from wane.agents.lambda_features import Config, Params
 from wane.agents.lambda_features.config import Target
 from wane.depletion import Geometric
 from wane.exact.bellman import bellman_target
-from wane.lab.contract import Loop, Seeded, seed_keys
+from wane.lab import Loop, NotTested, Seeded, seed_keys
 from wane.settings import DISTINCT, Count, Lambda
 from wane.types import Integer
 from wane.worlds.catalog import four_rooms
 from wane.worlds.world import World
-from wane_paper.common.checks import Lambdas
+from wane_paper.common.parts import entry
+from wane_paper.common.settings import Lambdas
 
 LONG = 300
 """The number of moments by which trajectories are continued to sum up their exact λF: 0.97³⁰⁰ is 1e-4."""
-COST = "about 45 minutes for the base features and about 10 hours for the λFs on a GTX 1080, with about 30 GB of memory"
 QUICK = Config(
     base=laplacian.Config(vision=Vision("first-person:32:unfading"), channels=16, learning_rate=1e-3, epochs=4),
     learning_rate=1e-3,
@@ -77,9 +77,11 @@ class FromPixels(Seeded):
         """FourRooms."""
         return four_rooms(depletion=Geometric(self.lam), horizon=self.horizon)
 
-    def config(self, target: Target, lam: Any) -> Config:
-        """Returns the settings of one agent."""
-        return dataclasses.replace(self.agent, target=target, lam=lam)
+    def need_targets(self, *targets: str) -> None:
+        """Raises NotTested if no network regresses one of the targets."""
+        for target in targets:
+            if target not in self.targets:
+                raise NotTested(f"No network regresses the {target}: there are {', '.join(self.targets)}.")
 
 
 class Fits(NamedTuple):
@@ -88,25 +90,15 @@ class Fits(NamedTuple):
     base_loss: Float[np.ndarray, "seeds epochs"]
     params: Params
     """The networks, with the axes (seeds, policies, targets, λ̂)."""
-    told: dict[str, Float[np.ndarray, "seeds policies targets lambdas iterations"]]
+    measured: dict[str, Float[np.ndarray, "seeds policies targets lambdas iterations"]]
     """The loss of every iteration, and the measurements of `errors`."""
     limits: Float[np.ndarray, "seeds policies lambdas"]
     """The paper's error, computed for the exact λF of the learned base features."""
 
     def agent(self, seed: int, target: int, lam: int) -> Params:
         """Returns the parameters of one agent."""
-        base, weights, networks = take(self.params, seed)
+        base, weights, networks = entry(self.params, seed)
         return Params(base, weights, jax.tree_util.tree_map(lambda leaf: leaf[:, target, lam], networks))
-
-
-def take(tree: Any, number: Any) -> Any:
-    """Returns one entry of every leaf of a tree, along the first axis."""
-    return jax.tree_util.tree_map(lambda leaf: leaf[number], tree)
-
-
-def stack(trees: Sequence[Any]) -> Any:
-    """Stacks trees of the same structure along a new first axis of their leaves."""
-    return jax.tree_util.tree_map(lambda *leaves: jnp.stack(leaves), *trees)
 
 
 def train_base(
@@ -139,7 +131,7 @@ class Truth(NamedTuple):
     """wᵀφ_λ at every moment, from the exact λF of the learned base features."""
 
 
-class Looks(NamedTuple):
+class OwnViews(NamedTuple):
     """The distinct views of each policy, so that a network is evaluated on each of them only once."""
 
     numbers: Int[Array, "*policies views"]
@@ -165,18 +157,18 @@ def fit_all(
     """
     world, config = settings.world, settings.agent
     weights = params.weights @ jnp.asarray(world.rewards, params.weights.dtype)
-    phi = jnp.stack([lambda_features.all_features(take(params.base, i), data) for i in range(len(keys))])
-    truth, looks = exact_values(settings, params.base, weights), own_views(reference)
+    phi = jnp.stack([lambda_features.all_features(entry(params.base, i), data) for i in range(len(keys))])
+    truth, views = exact_values(settings, params.base, weights), own_views(reference)
     chosen, shape = jnp.asarray(list(policies)), (len(keys), len(settings.targets), len(settings.lambdas))
     variants = tuple(jnp.asarray(each) for each in np.indices(shape).reshape(3, -1))
 
     @jax.jit
     def iteration(
-        networks: Any, k: Integer, data: Dataset, phi: Array, reference: Dataset, truth: Truth, looks: Looks
+        networks: Any, k: Integer, data: Dataset, phi: Array, reference: Dataset, truth: Truth, views: OwnViews
     ) -> Any:
         def of_policy(one: tuple[Any, Any]) -> tuple[Any, Any]:
             number, networks = one
-            steps = take(data.transitions, number)
+            steps = entry(data.transitions, number)
 
             def fold(key: Array) -> Array:
                 return jax.random.fold_in(jax.random.fold_in(key, number), k)
@@ -197,8 +189,8 @@ def fit_all(
                     fold(jax.random.key(0)),
                 )
                 own = Truth(truth.q[place, number], truth.true_q[number], truth.features[seed, place, number])
-                told = errors(network, weights[seed], reference, own, take(looks, number), number, world.n_actions)
-                return network, told | {"loss": loss}
+                measured = errors(network, weights[seed], reference, own, entry(views, number), number, world.n_actions)
+                return network, measured | {"loss": loss}
 
             return lambda_features.train_each(of_variant, (networks, variants))
 
@@ -209,12 +201,14 @@ def fit_all(
         return jnp.repeat(jnp.swapaxes(leaf[:, chosen], 0, 1), shape[1] * shape[2], 1)
 
     work = len(chosen) * len(variants[0]) * config.epochs * -(-data.transitions.view.shape[1] // config.batch)
-    step = lambda networks, k: iteration(networks, k, data, phi, reference, truth, looks)  # noqa: E731
+    step = lambda networks, k: iteration(networks, k, data, phi, reference, truth, views)  # noqa: E731
     start = jax.tree_util.tree_map(begin, params.networks)
-    networks, told = loop("λ-features", step, start, config.iterations, work, "gradient steps")
+    networks, measured = loop("λ-features", step, start, config.iterations, work, "gradient steps")
     networks = jax.tree_util.tree_map(lambda leaf: leaf.reshape(len(chosen), *shape, *leaf.shape[2:]), networks)
-    told = {name: np.moveaxis(np.asarray(each), 0, -1).reshape(len(chosen), *shape, -1) for name, each in told.items()}
-    return networks, told, truth
+    measured = {
+        name: np.moveaxis(np.asarray(each), 0, -1).reshape(len(chosen), *shape, -1) for name, each in measured.items()
+    }
+    return networks, measured, truth
 
 
 def reference_data(settings: FromPixels, data: Dataset) -> Dataset:
@@ -223,13 +217,13 @@ def reference_data(settings: FromPixels, data: Dataset) -> Dataset:
     return collect(jax.random.key(0), world, world.policies, base.horizon, base.vision) if base.epsilon else data
 
 
-def own_views(data: Dataset) -> Looks:
+def own_views(data: Dataset) -> OwnViews:
     """Returns the distinct views of each policy's trajectories."""
     found = [np.unique(np.asarray(seen[:, :-1]), return_inverse=True) for seen in data.seen]
     longest = max(len(numbers) for numbers, _ in found)
     filled = [np.pad(numbers, (0, longest - len(numbers)), mode="edge") for numbers, _ in found]
     places = [place.reshape(data.seen.shape[1], -1) for _, place in found]
-    return Looks(jnp.asarray(np.stack(filled), jnp.int32), jnp.asarray(np.stack(places), jnp.int32))
+    return OwnViews(jnp.asarray(np.stack(filled), jnp.int32), jnp.asarray(np.stack(places), jnp.int32))
 
 
 def exact_values(settings: FromPixels, bases: laplacian.Params, weights: Float[Array, "seeds features"]) -> Truth:
@@ -263,7 +257,7 @@ def exact_features(
         return jnp.moveaxis(values, 0, -1)[..., :moments]
 
     def of_seed(number: int) -> Float[np.ndarray, "lambdas policies trajectories moments"]:
-        phi = lambda_features.all_features(take(bases, number), longer)
+        phi = lambda_features.all_features(entry(bases, number), longer)
         lams = jnp.asarray(settings.lambdas, phi.dtype)
         return np.stack([[np.asarray(sum_up(phi, seen, lam, weights[number])) for seen in longer.seen] for lam in lams])
 
@@ -271,7 +265,7 @@ def exact_features(
 
 
 def errors(
-    network: Any, weights: Array, data: Dataset, truth: Truth, looks: Looks, policy: Integer, n_actions: int
+    network: Any, weights: Array, data: Dataset, truth: Truth, views: OwnViews, policy: Integer, n_actions: int
 ) -> dict[str, Array]:
     """Measures how far wᵀφ_θ(s, a) is from exact values, over all moments of a policy's data except the last.
 
@@ -280,10 +274,10 @@ def errors(
     under λ̂, or 0 if all values are the same.
     """
     table = laplacian.map_views(
-        lambda views: lambda_features.feature_table(network, views, n_actions) @ weights, data.views, looks.numbers
+        lambda views: lambda_features.feature_table(network, views, n_actions) @ weights, data.views, views.numbers
     )
     seen, actions = (each[policy, :, :-1] for each in (data.seen, data.actions))
-    q, cells = table[looks.place, actions], data.cells[seen]
+    q, cells = table[views.place, actions], data.cells[seen]
     own = truth.q[cells, actions]
     return {
         "error": jnp.mean((q - truth.true_q[cells, actions]) ** 2),
@@ -304,13 +298,13 @@ def train_seeds(loop: Loop, seeds: Sequence[int], settings: FromPixels, data: Da
         lambda_features.with_base(lambda_features.init(key, world, config), base, world, data)
         for key, (base, _) in zip(keys, found, strict=True)
     ]
-    params = stack([state.params for state in states])
+    params = jax.tree_util.tree_map(lambda *leaves: jnp.stack(leaves), *(state.params for state in states))
     reference = reference_data(settings, data)
-    networks, told, truth = fit_all(loop, keys, settings, params, data, reference, policies)
+    networks, measured, truth = fit_all(loop, keys, settings, params, data, reference, policies)
     networks = jax.tree_util.tree_map(lambda leaf: jnp.swapaxes(leaf, 0, 1), networks)
-    told = {name: np.swapaxes(each, 0, 1) for name, each in told.items()}
+    measured = {name: np.swapaxes(each, 0, 1) for name, each in measured.items()}
     losses = np.stack([losses for _, losses in found])
-    return Fits(losses, params._replace(networks=networks), told, _limits(reference, truth, policies))
+    return Fits(losses, params._replace(networks=networks), measured, _limits(reference, truth, policies))
 
 
 def _limits(data: Dataset, truth: Truth, policies: Sequence[int]) -> Float[np.ndarray, "seeds policies lambdas"]:

@@ -17,15 +17,15 @@ discounting. The other columns of `curves` are means over an epoch: the critic's
 (λ − 1) wᵀ(φ ⊙ φ_λ), λ, the policy's entropy, α, the losses of the critic and of the λF.
 
 At the paper's scale, replay and simulators take several GB, so a checkpoint is written every five minutes; with
-`--save-seconds 100000`, only when the run is interrupted. The tasks can be learned one after the other (`--tasks
-HalfCheetah-v5`). To work in sittings of ten minutes, repeat
+`--save-seconds 100000`, only when the run is interrupted. The tasks are learned one after the
+other; `--tasks HalfCheetah-v5` learns one of them. To work in sittings of ten minutes, repeat
 
     timeout -s INT 540 wane run sac --scale paper --resume --save-seconds 100000
 
 until it ends: the interrupt saves everything, and the next sitting continues from there, with the same numbers.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -36,23 +36,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter, MaxNLocator
 
-from wane.lab import plots
-from wane.lab.contract import Experiment, Tables
+from wane.agents.sac import Config
+from wane.lab import Claim, Experiment, Finding, NotTested, Tables, judging, plots
+from wane.lab.statistics import paired_difference
 from wane.lab.tables import select
 from wane.worlds.control import ControlTask
-from wane_paper.networks.sac_claims import CLAIMS, tasks_of
-from wane_paper.networks.sac_learning import (
-    ADAPTIVE,
-    AVERAGE,
-    ONE,
-    QUICK,
-    SIX,
-    TWO,
-    Control,
-    fixed,
-    seeded,
-    updates_by,
-)
+from wane_paper.networks.sac_learning import ADAPTIVE, AVERAGE, ONE, SIX, TWO, Control, fixed, seeded, updates_by
+from wane_paper.texts import account, texts
 
 COLOURS = {
     TWO: plots.INK,
@@ -141,40 +131,222 @@ def film(task: ControlTask, rows: pd.DataFrame, title: str) -> Callable[[Path], 
     return lambda path: task.film(episode, path, title)
 
 
+Test = Callable[[Any, Tables], Finding]
+LATE = 0.2
+"""The share of training that counts as its end."""
+MARGIN = 0.1
+"""An agent matches another if it is not worse by more than this share of what the other has learned."""
+PAPER_STEPS = 1_000_000
+"""The number of steps of the paper's agents."""
+REACHED = 0.8
+"""The share of what SAC has learned at which the cost is compared."""
+SMOOTH = 0.1
+"""A return is reached if the mean over this share of all evaluations reaches it, so that one lucky episode does not."""
+
+
+def late(rows: pd.DataFrame) -> pd.DataFrame:
+    """Returns the rows of the last fifth of training, of a table of one task."""
+    return rows[rows["step"] > (1 - LATE) * rows["step"].max()]
+
+
+def at_the_end(tables: Tables, task: str) -> pd.DataFrame:
+    """Returns mean returns of evaluations in the last fifth of training: a row for each seed, a column per agent."""
+    return late(select(tables["curves"], task=task)).pivot_table(index="seed", columns="agent", values="greedy")
+
+
+def at_the_beginning(tables: Tables, task: str) -> float:
+    """Returns the mean return of the first evaluation, over all agents and seeds."""
+    curves = select(tables["curves"], task=task)
+    return float(curves[curves["step"] == curves["step"].min()]["greedy"].mean())
+
+
+def need(tables: Tables, task: str, *agents: str) -> pd.DataFrame:
+    """Returns the scores at the end. Raises NotTested if the task or an agent was not run."""
+    if task not in set(tables["curves"]["task"]):
+        raise NotTested(f"{task} was not learned: add it to tasks.")
+    scores = at_the_end(tables, task)
+    for agent in agents:
+        if agent not in scores:
+            raise NotTested(f"There is no agent {agent}: add it to agents.")
+    return scores
+
+
+def gain_of(tables: Tables, task: str, agent: str) -> float:
+    """Returns an agent's final return minus the mean first return of all. Raises NotTested if it is not positive."""
+    gain = float(at_the_end(tables, task)[agent].mean() - at_the_beginning(tables, task))
+    if gain <= 0:
+        raise NotTested(f"{agent} learned nothing in {task}, so there is nothing to compare with: train for longer.")
+    return gain
+
+
+def tasks_of(tables: Tables) -> list[str]:
+    """Returns the tasks that were learned."""
+    return [str(name) for name in tables["curves"]["task"].unique()]
+
+
+def means_of(scores: pd.DataFrame) -> str:
+    """Describes the mean score of every agent."""
+    means = {agent: float(scores[agent].mean()) for agent in scores}
+    return ", ".join(f"{agent} {mean:,.0f}" if mean >= 1000 else f"{agent} {mean:.4g}" for agent, mean in means.items())
+
+
+def worst(findings: Sequence[Finding]) -> Finding:
+    """Returns the finding of the task in which a claim does worst, with the details of all tasks."""
+    rank = {False: 0, None: 1, True: 2}
+    least = min(findings, key=lambda finding: (rank[finding.holds], finding.estimate))
+    return least._replace(detail=" | ".join(finding.detail for finding in findings))
+
+
+def earns_more(task: str, ours: str, theirs: str) -> Test:
+    """Returns a test that one kind of agent earns more than another at the end, in one task."""
+
+    def test(settings: Any, tables: Tables) -> Finding:
+        scores = need(tables, task, ours, theirs)
+        found = paired_difference(scores[ours], scores[theirs])
+        return judging.exceeds(found, f"{task}: {means_of(scores[[ours, theirs]])}; {len(scores)} seeds")
+
+    return test
+
+
+def matches(task: str | None, ours: str, theirs: str) -> Test:
+    """Returns a test that one kind of agent is worse than another by less than a tenth of what the other has learned.
+
+    The estimate is the difference as a share of what the other has learned. Without a task, the worst task counts.
+    """
+
+    def one(tables: Tables, name: str) -> Finding:
+        scores = need(tables, name, ours, theirs)
+        gain = gain_of(tables, name, theirs)
+        found = paired_difference(scores[ours] / gain, scores[theirs] / gain)
+        detail = f"{name}: {means_of(scores[[ours, theirs]])}; {len(scores)} seeds"
+        return judging.exceeds(found, detail, than=-MARGIN)
+
+    def test(settings: Any, tables: Tables) -> Finding:
+        return worst([one(tables, name) for name in ([task] if task else tasks_of(tables))])
+
+    return test
+
+
+def learns(settings: Any, tables: Tables) -> Finding:
+    """Tests that in at least one task every kind of agent earns more at the end than at the beginning."""
+    best = None
+    for name in tasks_of(tables):
+        scores, start = at_the_end(tables, name), at_the_beginning(tables, name)
+        gains = {agent: paired_difference(scores[agent], np.full(len(scores), start)) for agent in scores}
+        agent, least = min(gains.items(), key=lambda gain: gain[1].low / max(abs(start), 1e-9))
+        detail = f"{name}: {start:.4g} at first; {means_of(scores)}; the least sure one is {agent}"
+        finding = judging.exceeds(least, detail)
+        best = finding if best is None or (finding.holds and not best.holds) else best
+    assert best is not None
+    return best
+
+
+def chooses(task: str, lam: float, often: bool) -> Test:
+    """Returns a test that an arm of λ-SAC ends with a probability above chance, or below it if not chosen often."""
+
+    def test(settings: Any, tables: Tables) -> Finding:
+        need(tables, task, ADAPTIVE)
+        arms = late(select(tables["arms"], task=task, agent=ADAPTIVE))
+        chances = arms.pivot_table(index="seed", columns="lam", values="probability")
+        if lam not in chances:
+            raise NotTested(f"There is no arm λ = {lam:g}: add it to agent.lambdas.")
+        chance = np.full(len(chances), 1 / len(chances.columns))
+        found = paired_difference(chances[lam], chance) if often else paired_difference(chance, chances[lam])
+        shares = ", ".join(f"λ = {each:g}: {chances[each].mean():.2f}" for each in chances)
+        return judging.exceeds(found, f"{task}: probabilities {shares}; {len(chances)} seeds")
+
+    return test
+
+
+def flops_to_reach(settings: Control, tables: Tables, task: str, agent: str, goal: float) -> pd.Series:
+    """Returns FLOPs of learning until the running mean of evaluations reaches a return, by seed; NaN if it never does.
+
+    The running mean is over the last tenth of all evaluations: five of them at the paper's scale.
+    """
+    curves = select(tables["curves"], task=task, agent=agent)
+    cost = select(tables["flops"], task=task, agent=agent)["flops"].iloc[0]
+    returns = curves.pivot_table(index="step", columns="seed", values="greedy")
+    reached = returns.rolling(max(1, round(SMOOTH * len(returns)))).mean() >= goal
+    steps = reached.idxmax().where(reached.any())
+    return cost * pd.Series(updates_by(steps, settings.agent), index=steps.index)
+
+
+def fewer_flops(settings: Control, tables: Tables, task: str = "Hopper-v5") -> Finding:
+    """Tests that λ-SAC reaches 80 % of what SAC learns with fewer FLOPs, with every seed, in one task."""
+    need(tables, task, ADAPTIVE, TWO)
+    goal = at_the_beginning(tables, task) + REACHED * gain_of(tables, task, TWO)
+    ours, theirs = (flops_to_reach(settings, tables, task, agent, goal) for agent in (ADAPTIVE, TWO))
+    if theirs.isna().any():
+        raise NotTested(f"Not every seed of {TWO} reached a return of {goal:.4g} in {task}: train for longer.")
+    budget = select(tables["flops"], task=task, agent=ADAPTIVE)["flops"].iloc[0]
+    # A seed that never reaches the return costs at least the whole of training.
+    whole = budget * float(updates_by(steps_of(tables, task), settings.agent))
+    found = paired_difference(theirs / theirs.mean(), ours.fillna(whole) / theirs.mean())
+    missing = f", and never with {ours.isna().sum()} of {len(ours)} seeds of λ-SAC" if ours.isna().any() else ""
+    spent = "" if ours.isna().all() else f"{ours.mean() / 1e12:.3g} against "
+    detail = f"{task}: a return of {goal:,.4g} is reached after {spent}{theirs.mean() / 1e12:.3g} TFLOPs{missing}"
+    finding = judging.exceeds(found, detail)
+    return finding._replace(holds=False) if missing else finding
+
+
+def steps_of(tables: Tables, task: str) -> int:
+    """Returns the number of steps that agents took in a task."""
+    return int(select(tables["curves"], task=task)["step"].max())
+
+
+def at_full_length(task: str, test: Test) -> Test:
+    """Returns the test restricted to tasks that were learned for as long as in the paper. Others raise NotTested."""
+
+    def tested(settings: Any, tables: Tables) -> Finding:
+        need(tables, task)
+        if (steps := steps_of(tables, task)) < PAPER_STEPS:
+            raise NotTested(
+                f"Agents took {steps:,} steps in {task} and {PAPER_STEPS:,} in the paper: raise agent.epochs."
+            )
+        return test(settings, tables)
+
+    return tested
+
+
+APPENDIX: dict[str, Any] = {"kind": "paper", "place": "appendix on SAC"}
+CHEETAH, HOPPER = "HalfCheetah-v5", "Hopper-v5"
+MATCHES = "λ-SAC, with one critic, matches SAC with two critics"
+PAPER: dict[str, tuple[str, str, Test]] = {
+    "matches-halfcheetah": (CHEETAH, MATCHES, matches(CHEETAH, ADAPTIVE, TWO)),
+    "one-critic": (CHEETAH, "SAC with one critic matches SAC with two", matches(CHEETAH, ONE, TWO)),
+    "low-lambda-hurts": (
+        CHEETAH,
+        "a fixed λ of 0 earns less than a fixed λ of 1",
+        earns_more(CHEETAH, "1-SAC", "0-SAC"),
+    ),
+    "finds-one": (CHEETAH, "the bandit learns to choose λ = 1", chooses(CHEETAH, 1.0, often=True)),
+    "matches-hopper": (HOPPER, MATCHES, matches(HOPPER, ADAPTIVE, TWO)),
+    "low-lambda-helps": (HOPPER, "a fixed λ of 0 earns more than a fixed λ of 1", earns_more(HOPPER, "0-SAC", "1-SAC")),
+    "finds-lower": (HOPPER, "the bandit learns to choose values of λ below 1", chooses(HOPPER, 1.0, often=False)),
+    "fewer-flops": (HOPPER, "λ-SAC reaches 80 % of what SAC learns with fewer FLOPs", fewer_flops),
+}
+"""What the paper states about the end of training: the task, the words and the test."""
+
+
+def _paper_claim(name: str, task: str, words: str, test: Test) -> Claim:
+    statement = f"On {task.removesuffix('-v5')}, {words}."
+    return Claim(name, statement, at_full_length(task, test), account=account("sac", name), **APPENDIX)
+
+
+CLAIMS = (
+    *(_paper_claim(name, *stated) for name, stated in PAPER.items()),
+    Claim("matches-so-far", f"At the end of this run, in every task: {MATCHES}.", matches(None, ADAPTIVE, TWO)),
+    Claim("learns", "In one of the tasks, every kind of agent earns more at the end than at first.", learns),
+)
+
 EXPERIMENT = Experiment(
-    name="sac",
-    title="Continuous control with one critic that adapts its own pessimism",
-    source="appendix on SAC, its first figure",
-    summary=(
-        "SAC believes the lower of two critics, because critics overestimate. The paper gives one critic the target of "
-        "a reward that wears off, whose λ a bandit chooses for each episode. It states that λ-SAC matches SAC with two "
-        "critics on HalfCheetah and Hopper with fewer FLOPs, that a fixed low λ hurts on HalfCheetah, and that the "
-        "bandit finds λ = 1 there and lower values on Hopper."
-    ),
-    quick=Control(
-        seeds=5, tasks=("Pendulum-v1", "wane/PointMass-v0"), agents=(*SIX, "lambda-SAC-average"), agent=QUICK
-    ),
-    paper=Control(),
+    **texts("sac"),
+    quick=Control(seeds=5, tasks=("Pendulum-v1", "wane/PointMass-v0"), agents=(*SIX, "lambda-SAC-average")),
+    paper=Control(seeds=8, agent=Config(steps=20_000, epochs=50, block=50)),
     fixed=fixed,
     seeded=seeded,
     draw=draw,
     films=films,
     claims=CLAIMS,
-    differences=(
-        "The kept run joins two runs, one for each task (--tasks), of two versions of this code: a million steps of "
-        "all agents took 910 s on an H200 for HalfCheetah, and 1,104 s for Hopper. Steps are taken in blocks of 50: a "
-        "policy acts for 50 steps, while as many updates are made from what was remembered before. SAC with one "
-        "critic is not trained apart, because 1-SAC has its critic and its policy, bit for bit. The paper used "
-        "version 2 of the environments, which no longer exists; version 5 has a newer MuJoCo, and Hopper is paid for "
-        "being healthy only if it is. Agents are evaluated every 20,000 steps, not every 1,000, with one episode. w "
-        "is solved for with a ridge of 2e-4, because features may be collinear or constant in a batch. Features are "
-        "scaled per dimension, as the paper says. The authors' code has one range for all (--agent.ranges global). "
-        "With it, a fixed λ of 0 does help on Hopper: it earns 2,008, and λ = 1 earns 1,678 (eight seeds, a million "
-        "steps; the difference has a 95 % interval from 94 to 565). λ-SAC earns no more with it (999). The φ_λ in "
-        "both targets is that of the target network. The limits [−20, 2] are those of the log-variance, as the paper "
-        "says; other implementations have the same numbers for the log of the standard deviation. The quick scale has "
-        "Pendulum and a point mass, and networks of 64 units."
-    ),
-    paper_cost="about 8 hours for one run on a GTX 1080",
     double_precision=False,
 )

@@ -6,42 +6,31 @@ off without the agent being told what remains, and sites that wear off with the 
 of the experiment `sac`, with these labels as tasks.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from matplotlib.figure import Figure
 
-from wane.agents.sac import Config
 from wane.depletion import Geometric
-from wane.lab import plots
-from wane.lab.contract import Claim, Experiment, Loop, Seeded, Tables
+from wane.lab import Claim, Experiment, Loop, Tables, plots
 from wane.lab.tables import select
-from wane.settings import DISTINCT, Count, Lambda
+from wane.settings import Lambda
 from wane.worlds.control import ControlTask
 from wane_paper.networks import sac
-from wane_paper.networks.sac_claims import earns_more, learns, matches
-from wane_paper.networks.sac_learning import ADAPTIVE, KINDS, QUICK, SIX, TWO, Agent, learn
+from wane_paper.networks.sac import earns_more, matches
+from wane_paper.networks.sac_learning import ADAPTIVE, TWO, Kinds, learn
+from wane_paper.texts import texts
 
 POINT = "wane/PointMass-v0"
 STATIONARY, HIDDEN, TOLD = "stationary", "depleting", "depleting, told"
 
 
 @dataclass(frozen=True)
-class Wearing(Seeded):
+class Wearing(Kinds):
     """Settings of sac-depleting."""
 
-    SET_BY_EXPERIMENT: ClassVar[Mapping[str, str]] = KINDS
-
-    seeds: Count = 5
-    """independent repetitions, numbered from 0"""
     lam: Lambda = 0.9
     """what a step at a site leaves of its reward"""
-    agents: Annotated[tuple[Agent, ...], DISTINCT] = SIX
-    """the kinds of agents"""
-    agent: Config = field(default_factory=lambda: QUICK)
-    """all agents"""
 
     def places(self) -> dict[str, ControlTask]:
         """The three tasks."""
@@ -51,11 +40,6 @@ class Wearing(Seeded):
             HIDDEN: ControlTask(POINT, depletion=wearing),
             TOLD: ControlTask(POINT, depletion=wearing, remaining=True),
         }
-
-    @property
-    def steps(self) -> list[int]:
-        """The number of steps taken by the end of each epoch."""
-        return [self.agent.steps * (number + 1) for number in range(self.agent.epochs)]
 
 
 def seeded(settings: Wearing, seeds: Sequence[int], loop: Loop) -> Tables:
@@ -75,26 +59,13 @@ def draw(settings: Wearing, tables: Tables) -> Figure:
     return figure
 
 
-def films(settings: Wearing, tables: Tables) -> Mapping[str, Callable[[Path], Any]]:
-    """Returns films of an episode of SAC with two critics and of λ-SAC, in every task."""
-    return sac.films(settings, tables)
-
-
 EXPERIMENT = Experiment(
-    name="sac-depleting",
-    title="A diminishing critic where the reward does diminish",
-    source="beyond the paper",
-    summary=(
-        "The paper's λ-SAC gives its critic the target of a reward that wears off, in tasks where none does, to make "
-        "it pessimistic. We ask whether the same critic earns more where rewards do wear off: a point mass collects "
-        "from three sites, and a step at a site leaves 0.9 of its reward. The λ of the target is not that of the task: "
-        "the features [s, a] are not visits to sites, the arms are 0, ½ and 1, and the bandit chooses by returns alone."
-    ),
-    quick=Wearing(),
+    **texts("sac-depleting"),
+    quick=Wearing(seeds=5),
     paper=Wearing(seeds=16),
     seeded=seeded,
     draw=draw,
-    films=films,
+    films=sac.films,
     claims=(
         Claim(
             "helps",
@@ -106,13 +77,7 @@ EXPERIMENT = Experiment(
             "Where rewards wear off, a fixed λ of 0.5 earns more than a fixed λ of 1.",
             earns_more(HIDDEN, "0.5-SAC", "1-SAC"),
         ),
-        Claim(
-            "told",
-            "Where what remains is told, λ-SAC matches SAC with two critics.",
-            matches(TOLD, ADAPTIVE, TWO),
-        ),
-        Claim("learns", "In one of the tasks, every kind of agent earns more at the end than at first.", learns),
+        Claim("told", "Where what remains is told, λ-SAC matches SAC with two critics.", matches(TOLD, ADAPTIVE, TWO)),
     ),
-    paper_cost="not in the paper",
     double_precision=False,
 )

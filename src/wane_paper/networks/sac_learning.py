@@ -1,9 +1,7 @@
 """The agents of the experiments with SAC: how they differ, and their training (see `wane_paper.networks.sac`)."""
 
-import dataclasses
 import os
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -19,8 +17,9 @@ from wane.agents.common.replay import Replay
 from wane.agents.sac import Config, Learners, State, Variant
 from wane.lab.contract import Loop, Seeded, Tables, seed_keys
 from wane.lab.tables import frame
-from wane.settings import DISTINCT, Count
+from wane.settings import DISTINCT
 from wane.worlds.control import OWN, ControlTask
+from wane_paper.common.parts import entry, join_tables
 
 Agent = Literal["SAC-2", "SAC-1", "0-SAC", "0.5-SAC", "1-SAC", "lambda-SAC", "lambda-SAC-average"]
 TWO, ONE, ADAPTIVE, AVERAGE = "SAC-2", "SAC-1", "lambda-SAC", "lambda-SAC-average"
@@ -50,21 +49,44 @@ SHOWN = 100
 """The number of moments of an episode that are kept for its film."""
 
 
+QUICK = Config(
+    hidden=(64, 64),
+    batch=128,
+    replay=20_000,
+    learning_rate=1e-3,
+    random_steps=500,
+    collection_steps=300,
+    steps=500,
+    epochs=12,
+    evaluation_episodes=2,
+)
+"""An agent that learns small tasks in minutes on two cores: smaller networks and batches, and a higher rate."""
+
+
 @dataclass(frozen=True)
-class Control(Seeded):
-    """Settings of sac."""
+class Kinds(Seeded):
+    """Settings of the experiments that compare kinds of agents. A subclass gives the tasks (`places`)."""
 
     SET_BY_EXPERIMENT: ClassVar[Mapping[str, str]] = KINDS
 
-    seeds: Count = 8
-    """independent repetitions, numbered from 0"""
-    tasks: Annotated[tuple[str, ...], DISTINCT] = ("HalfCheetah-v5", "Hopper-v5")
-    """ids of Gymnasium, or wane/PointMass-v0"""
     agents: Annotated[tuple[Agent, ...], DISTINCT] = SIX
     """the kinds of agents: SAC with two critics and with one, one critic with a fixed λ, and λ-SAC, also with feedback
     against the average of earlier episodes"""
-    agent: Config = field(default_factory=lambda: Config(steps=20_000, epochs=50, block=50))
+    agent: Config = field(default_factory=lambda: QUICK)
     """all agents"""
+
+    @property
+    def steps(self) -> list[int]:
+        """The number of steps taken by the end of each epoch."""
+        return [self.agent.steps * (number + 1) for number in range(self.agent.epochs)]
+
+
+@dataclass(frozen=True)
+class Control(Kinds):
+    """Settings of sac."""
+
+    tasks: Annotated[tuple[str, ...], DISTINCT] = ("HalfCheetah-v5", "Hopper-v5")
+    """ids of Gymnasium, or wane/PointMass-v0"""
 
     def rules(self) -> None:
         """Raises SettingError for unknown tasks."""
@@ -75,11 +97,6 @@ class Control(Seeded):
     def places(self) -> dict[str, ControlTask]:
         """The tasks by name. Raises MissingExtra if MuJoCo is needed and not installed."""
         return {name: ControlTask(name) for name in self.tasks}
-
-    @property
-    def steps(self) -> list[int]:
-        """The number of steps taken by the end of each epoch."""
-        return [self.agent.steps * (number + 1) for number in range(self.agent.epochs)]
 
 
 def _is_known(name: str) -> bool:
@@ -120,15 +137,15 @@ def trained(agents: Sequence[str]) -> list[str]:
     return [name for name in agents if CONTAINED.get(name) not in agents]
 
 
-class Training:
+class TaskLearning:
     """The training of some agents in a task, with one epoch in each chunk. It is a `HostState`, which is saved rarely.
 
     The replay is large, so it is kept out of the loop's state, and only its filled part is saved.
     """
 
-    def __init__(self, task: ControlTask, config: Config, seeds: Sequence[int], agents: Sequence[str], cores: int = 1):
-        """Starts the agents. `cores` is the number of cores that simulate the task."""
-        names = trained(agents)
+    def __init__(self, task: ControlTask, config: Config, seeds: Sequence[int], agents: Sequence[str]):
+        """Starts the agents. All cores simulate the task."""
+        names, cores = trained(agents), os.cpu_count() or 1
         keys, chosen = seed_keys(seeds), [VARIANTS[name] for name in names]
         columns = (np.tile(np.asarray(column), len(seeds)) for column in zip(*chosen, strict=True))
         variants = Variant(*(jnp.asarray(column) for column in columns))
@@ -149,15 +166,11 @@ class Training:
         assert self.replay is not None
         states, info = self.learners.epoch(states._replace(replay=self.replay), number)
         self.replay = states.replay if number + 1 < self.epochs else None
-        return self._without_replay(states), self._of_all(info)
+        return self._without_replay(states), entry(info, self._places)
 
     def policies(self, states: State) -> MLP:
         """Returns the policies of all agents, for each seed one after another."""
-        return self._of_all(states.params)
-
-    def _of_all(self, tree: Any) -> Any:
-        """Returns arrays with an entry for each agent, given those with an entry for each agent that was trained."""
-        return jax.tree_util.tree_map(lambda leaf: leaf[self._places], tree)
+        return entry(states.params, self._places)
 
     def get(self) -> dict[str, Any]:
         """Returns the filled part of the replay, and the state of the simulators on the host."""
@@ -178,57 +191,21 @@ class Training:
         self.replay = Replay(items, jnp.asarray(tree["replay"]["added"]))
 
 
-class Trainings:
-    """Trainings in several tasks, by name, which run at the same time, each in its own thread.
-
-    The GPU learns one task while another task waits for its simulators, and all tasks progress equally.
-    """
-
-    def __init__(self, trainings: Mapping[str, Training]):
-        self._trainings, self._threads = dict(trainings), ThreadPoolExecutor(len(trainings))
-        self.states = {name: training.states for name, training in trainings.items()}
-
-    def step(self, states: Mapping[str, State], number: int) -> tuple[dict[str, State], dict[str, Any]]:
-        """Trains for one epoch in all tasks."""
-        wide = bool(jax.config.jax_enable_x64)  # pyright: ignore[reportAttributeAccessIssue]
-
-        def one(name: str) -> tuple[State, Any]:
-            with jax.enable_x64(wide):  # A thread starts with the precision of the process, not of its parent.
-                return self._trainings[name].step(states[name], number)
-
-        found = dict(zip(states, self._threads.map(one, states), strict=True))
-        return {name: state for name, (state, _) in found.items()}, {name: info for name, (_, info) in found.items()}
-
-    def get(self) -> dict[str, Any]:
-        """Returns what `get` returns for every training."""
-        return {name: training.get() for name, training in self._trainings.items()}
-
-    def set(self, tree: Mapping[str, Any]) -> None:
-        """Restores what `get` returned."""
-        for name, training in self._trainings.items():
-            training.set(tree[name])
-
-
 def seeded(settings: Control, seeds: Sequence[int], loop: Loop) -> Tables:
     """Returns learning curves, bandits' probabilities and episodes of seed 0 in all tasks. Keeps seed 0's agents."""
     return learn(settings, settings.places(), seeds, loop)
 
 
-def learn(settings: Any, places: Mapping[str, ControlTask], seeds: Sequence[int], loop: Loop) -> Tables:
-    """Trains all agents for all seeds in all tasks. `places` gives the tasks by their names in the tables."""
-    config, agents = settings.agent, settings.agents
-    cores = max((os.cpu_count() or 1) // len(places), 1)
-    by_name = {_file_name(label): Training(task, config, seeds, agents, cores) for label, task in places.items()}
-    trainings = Trainings(by_name)
-    work = config.steps * len(seeds) * len(trained(agents)) * len(places)
-    states, info = loop("training", trainings.step, trainings.states, config.epochs, work, "steps", trainings)
-    parts = []
+def learn(settings: Kinds, places: Mapping[str, ControlTask], seeds: Sequence[int], loop: Loop) -> Tables:
+    """Trains all agents for all seeds in one task after the other. `places` gives the tasks by their names."""
+    config, agents, parts = settings.agent, settings.agents, []
     for label, task in places.items():
-        name = _file_name(label)
-        policies = by_name[name].policies(states[name])
-        parts.append(_tables(settings, label, task, seeds, policies, info[name], loop))
-    names = dict.fromkeys(name for part in parts for name in part)
-    return {name: pd.concat([part[name] for part in parts if name in part], ignore_index=True) for name in names}
+        learning = TaskLearning(task, config, seeds, agents)
+        work = config.steps * len(seeds) * len(trained(agents))
+        name = f"training in {_file_name(label)}"
+        states, info = loop(name, learning.step, learning.states, config.epochs, work, "steps", learning)
+        parts.append(_tables(settings, label, task, seeds, learning.policies(states), info, loop))
+    return join_tables(parts)
 
 
 def _tables(
@@ -250,8 +227,8 @@ def _tables(
     arms = arms[[VARIANTS[agent].adaptive for agent in arms["agent"]]]
     tables = {"curves": curves.assign(task=label), "arms": arms.assign(task=label)}
     if 0 in seeds:
-        own = jax.tree_util.tree_map(lambda leaf: leaf[list(seeds).index(0) * len(agents) :], policies)
-        tables["episodes"] = _show(config, task, agents, own, loop, label)
+        own = entry(policies, slice(list(seeds).index(0) * len(agents), None))
+        tables["episodes"] = _show(settings, task, own, loop, label)
     return tables
 
 
@@ -259,14 +236,12 @@ def _column(values: Any) -> np.ndarray:
     return np.asarray(values, float).ravel()
 
 
-def _show(
-    config: Config, task: ControlTask, agents: Sequence[str], params: Any, loop: Loop, label: str
-) -> pd.DataFrame:
+def _show(settings: Kinds, task: ControlTask, params: Any, loop: Loop, label: str) -> pd.DataFrame:
     """Keeps the agents of one seed, given their networks, and returns one episode of each, with mean actions."""
     tables = []
-    for i, name in enumerate(agents):
-        own = jax.tree_util.tree_map(lambda leaf, i=i: leaf[i], params)
-        chosen = VARIANTS[name].applied(config)
+    for i, name in enumerate(settings.agents):
+        own = entry(params, i)
+        chosen = VARIANTS[name].applied(settings.agent)
         loop.keep(f"{_file_name(label)}-{name}", Trained("sac", task, chosen, own))
         played = drive(jax.random.key(0), task, sac.policy(own, task, chosen), 1, chosen.discount)
         steps = int(played.live[0].sum())
@@ -280,22 +255,3 @@ def _show(
 def _file_name(label: str) -> str:
     """Returns the name of a task as part of a file name."""
     return label.removeprefix("wane/").lower().replace(" ", "-").replace(",", "")
-
-
-QUICK = Config(
-    hidden=(64, 64),
-    batch=128,
-    replay=20_000,
-    learning_rate=1e-3,
-    random_steps=500,
-    collection_steps=300,
-    steps=500,
-    epochs=12,
-    evaluation_episodes=2,
-)
-"""An agent that learns small tasks in minutes on two cores: smaller networks and batches, and a higher rate."""
-
-
-def quick(**changes: Any) -> Config:
-    """Returns the agent of the quick scale with some settings changed."""
-    return dataclasses.replace(QUICK, **changes)

@@ -11,15 +11,16 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from wane.agents import forward_backward
-from wane.agents.forward_backward import Config, Params, Schedule, State
+from wane.agents.forward_backward import Config, Schedule, State, Tasks
 from wane.agents.trained import Trained
+from wane.depletion import Geometric
 from wane.lab.contract import Loop, NotTested, Seeded
-from wane.settings import Range
+from wane.settings import Count, Range
 from wane.types import Integer
 from wane.worlds.catalog import four_rooms
 from wane.worlds.world import World
+from wane_paper.common.parts import entry
 
-COST = "about 30 minutes for each training and evaluation run on an RTX 5000"
 PAPER = Config()
 QUICK = Config(
     dimension=100,
@@ -30,10 +31,6 @@ QUICK = Config(
     schedule=Schedule(epochs=8, cycles=100, episodes=2, batches=10),
 )
 """An agent that learns something in a minute on two cores: smaller networks, a higher rate, quicker targets."""
-SCHEDULE = (
-    "Read literally, the paper's schedule has 2,500 gradient steps, and agents do not learn in so few. We use the "
-    "schedule of the method that the paper builds on, which has 100,000 at the paper's scale."
-)
 PLAIN_TRAINING: dict[str, str] = {
     "agent.learn_lam": "the experiment to fb-learn-lambda",
     "agent.goals": "the experiment to fb-learn-lambda",
@@ -67,6 +64,32 @@ class Training(Seeded):
         endless = any(lam == 1 for lam in lambdas) and any(discount == 1 for discount in discounts)
         needed = "a λ below 1 is needed, because Φ is infinite without discounting; or choose a discount below 1"
         self.require(not endless, name, needed)
+
+
+@dataclass(frozen=True)
+class RoomTasks(Training):
+    """Settings of an experiment with random goals in FourRooms."""
+
+    goals: Goals = 2
+    """random unit rewards of an episode"""
+    episodes: Count = 10
+    """test episodes of each run after each epoch"""
+    final_episodes: Count = 300
+    """test episodes of each run at the end"""
+
+    def tasks(self, key: jax.Array, count: int) -> Tasks:
+        """Draws tasks, which are the same whatever λ is true."""
+        return forward_backward.sample_tasks(key, rooms(self), count, self.goals)
+
+    @property
+    def final_tasks(self) -> Tasks:
+        """The tasks of the test at the end, which are the same for all agents and all seeds."""
+        return self.tasks(jax.random.key(1), self.final_episodes)
+
+    def shown_task(self, lam: float) -> World:
+        """Returns the task of the drawn episodes: a true λ, and goals in the top right and bottom left room."""
+        place = dict(sites=[(3, 8), (8, 2)], rewards=[1.0, 1.0], discount=1.0)
+        return rooms(self, depletion=Geometric(lam), **place)
 
 
 def label(value: Any) -> str:
@@ -103,7 +126,7 @@ def train(
     def run_epoch(key: jax.Array, lam: Array, state: State, number: Integer) -> tuple[State, Any]:
         own = dataclasses.replace(config, lam=lam)
         state, info = forward_backward.train(key, world, own, state, number, epochs=1, watch=watch)
-        return state, jax.tree_util.tree_map(lambda leaf: leaf[0], info)
+        return state, entry(info, 0)
 
     def start(key: jax.Array, lam: Array) -> State:
         return forward_backward.init(key, world, dataclasses.replace(config, lam=lam))
@@ -123,14 +146,9 @@ def pairs(keys: jax.Array, *axes: Sequence[Any] | np.ndarray) -> tuple[jax.Array
     return keys[index[0]], [jnp.asarray(axis)[i] for axis, i in zip(axes, index[1:], strict=True)]
 
 
-def params_of(states: State, run: int) -> Params:
-    """Returns the networks of one run out of many."""
-    return jax.tree_util.tree_map(lambda leaf: leaf[run], states.params)
-
-
 def keep(loop: Loop, name: str, world: World, config: Config, states: State, run: int) -> None:
     """Keeps the agent of one run, so that it can be played later."""
-    loop.keep(name, Trained("forward_backward", world, config, params_of(states, run)))
+    loop.keep(name, Trained("forward_backward", world, config, entry(states.params, run)))
 
 
 def require_data(there: bool | np.bool_, missing: str) -> None:

@@ -28,17 +28,18 @@ from wane.agents import Trained, td
 from wane.depletion import Geometric
 from wane.exact.bellman import bellman_action_step
 from wane.exact.representations import representation
-from wane.lab import plots
-from wane.lab.contract import Claim, Experiment, Finding, Loop, Seeded, Tables, seed_keys
-from wane.lab.tables import frame
+from wane.lab import Claim, Experiment, Finding, Loop, Seeded, Tables, plots, seed_keys
+from wane.lab.tables import frame, select
 from wane.settings import Count, Lambda, Range
 from wane.types import AnyArray, Integer
 from wane.worlds import draw as pictures
 from wane.worlds.catalog import grid_6x6
 from wane.worlds.world import World
 from wane_paper.common import beliefs
-from wane_paper.common.checks import Lambdas
 from wane_paper.common.maps import outline_cell
+from wane_paper.common.parts import entry
+from wane_paper.common.settings import Lambdas
+from wane_paper.texts import texts
 
 CHUNKS = 10
 RECORDED = 10
@@ -47,8 +48,8 @@ QValues = Float[np.ndarray, "states actions"]
 
 
 @dataclass(frozen=True)
-class PolicyEvaluation(Seeded):
-    """Settings of policy evaluation."""
+class OnGrid(Seeded):
+    """Settings of the experiments that evaluate the policy of the grid. A subclass adds the agent."""
 
     lambdas: Lambdas = (0.0, 0.5, 1.0)
     """the agents' λ̂; the paper has ½ and 1"""
@@ -56,10 +57,29 @@ class PolicyEvaluation(Seeded):
     """the true λ"""
     discount: Annotated[float, Range(0, 1, "a discount", below=True)] = 0.9
     """γ"""
-    sweeps: Count = 100
-    """sweeps of dynamic programming; the paper stops at a Bellman error of 0.05, after about 30"""
     horizon: Count = 10
     """steps of an episode of TD; the released settings have 20"""
+    agent: Any = None
+
+    def rules(self) -> None:
+        """Raises SettingError if there are too few episodes."""
+        super().rules()
+        least = CHUNKS * RECORDED
+        needed = f"at least {least} is needed, because every tenth error of the last tenth of them is judged"
+        self.require(self.agent.episodes >= least, "agent.episodes", needed)
+
+    @property
+    def world(self) -> World:
+        """The grid."""
+        return grid_6x6(depletion=Geometric(self.lam), discount=self.discount, horizon=self.horizon)
+
+
+@dataclass(frozen=True)
+class PolicyEvaluation(OnGrid):
+    """Settings of policy evaluation."""
+
+    sweeps: Count = 100
+    """sweeps of dynamic programming; the paper stops at a Bellman error of 0.05, after about 30"""
     agent: td.Config = field(default_factory=td.Config)
     """the agents that learn; episodes start in every cell in turn"""
 
@@ -72,19 +92,11 @@ class PolicyEvaluation(Seeded):
     def rules(self) -> None:
         """Raises SettingError if there are too few episodes, or if TD would not learn Q of the grid's own policy."""
         super().rules()
-        least = CHUNKS * RECORDED
-        needed = f"at least {least} is needed, because every tenth error of the last tenth of them is judged"
-        self.require(self.agent.episodes >= least, "agent.episodes", needed)
         for name, only in (("policy", 0), ("rows", "state-action"), ("sites", None)):
             given = getattr(self.agent, name)
             same = given is None if only is None else np.ndim(given) == 0 and given == only
             needed = f"{only!r} is needed, because the error is that of Q for the grid's own policy"
             self.require(same, f"agent.{name}", needed)
-
-    @property
-    def world(self) -> World:
-        """The grid."""
-        return grid_6x6(depletion=Geometric(self.lam), discount=self.discount, horizon=self.horizon)
 
 
 def exact_q(world: World, lam: float) -> QValues:
@@ -141,20 +153,19 @@ def seeded(settings: PolicyEvaluation, seeds: Sequence[int], loop: Loop) -> Tabl
 
     work = size * settings.horizon * len(seeds) * len(lams)
     state, errors = loop("TD", step, jax.vmap(first)(keys), CHUNKS, work)
-    if 0 in seeds:
-        _keep(loop, settings, jax.tree_util.tree_map(lambda leaf: leaf[list(seeds).index(0)], state), size * CHUNKS)
-    errors = np.moveaxis(errors, 0, 2).reshape(len(seeds), len(lams), -1)[..., : agent.episodes]
-    numbers = range(1, agent.episodes + 1)
-    table = frame(errors, "error", seed=seeds, lam=settings.lambdas, episode=numbers)
-    return {"learning": table[table["episode"] % RECORDED == 0]}
+    for i, lam in enumerate(settings.lambdas) if 0 in seeds else ():
+        # They learned from whole chunks of episodes.
+        config = dataclasses.replace(settings.agent, lam=lam, episodes=size * CHUNKS)
+        loop.keep(f"lam-{lam:g}", Trained("td", world, config, entry(state, list(seeds).index(0), i)))
+    return {"learning": learning_table(settings, seeds, errors)}
 
 
-def _keep(loop: Loop, settings: PolicyEvaluation, states: td.State, episodes: int) -> None:
-    """Keeps the agents of one seed, with the number of episodes from which they actually learned."""
-    for i, lam in enumerate(settings.lambdas):
-        config = dataclasses.replace(settings.agent, lam=lam, episodes=episodes)
-        state = jax.tree_util.tree_map(lambda leaf, i=i: leaf[i], states)
-        loop.keep(f"lam-{lam:g}", Trained("td", settings.world, config, state))
+def learning_table(settings: OnGrid, seeds: Sequence[int], errors: Float[np.ndarray, "chunks ..."]) -> pd.DataFrame:
+    """Returns every tenth error, given those of all chunks with the axes (chunks, seeds, λ̂, episodes of a chunk)."""
+    count = settings.agent.episodes
+    errors = np.moveaxis(errors, 0, 2).reshape(len(seeds), len(settings.lambdas), -1)[..., :count]
+    table = frame(errors, "error", seed=seeds, lam=settings.lambdas, episode=range(1, count + 1))
+    return table[table["episode"] % RECORDED == 0]
 
 
 def draw(settings: PolicyEvaluation, tables: Tables) -> Figure:
@@ -166,9 +177,7 @@ def draw(settings: PolicyEvaluation, tables: Tables) -> Figure:
     for site, reward in zip(world.sites, world.rewards, strict=True):
         outline_cell(task, world.map, site, plots.OTHERS[2], f"g: {float(reward):+g}")
     names = beliefs.names(settings.lambdas, settings.lam)
-    sweeps = tables["sweeps"]
-    for lam in settings.lambdas:
-        rows = sweeps[sweeps["lam"] == lam]
+    for lam, rows in tables["sweeps"].groupby("lam"):
         dynamic.plot(rows["sweep"], rows["error"], color=plots.colour(lam))
     colours = {names[lam]: plots.colour(lam) for lam in settings.lambdas}
     named = tables["learning"].assign(agent=tables["learning"]["lam"].map(names))
@@ -188,12 +197,6 @@ def _draw_limits(ax: Axes, settings: PolicyEvaluation, tables: Tables) -> None:
     ax.plot([], [], ls=":", lw=1, color=plots.INK, label="what a wrong λ̂ converges to")
 
 
-def last_sweep(tables: Tables) -> pd.Series:
-    """Returns the error after the last sweep, by λ̂."""
-    sweeps = tables["sweeps"]
-    return sweeps[sweeps["sweep"] == sweeps["sweep"].max()].set_index("lam")["error"]
-
-
 def last_learning(tables: Tables) -> pd.DataFrame:
     """Returns the mean error over the last tenth of the episodes, with the axes (seeds, λ̂)."""
     rows = tables["learning"]
@@ -203,7 +206,7 @@ def last_learning(tables: Tables) -> pd.DataFrame:
 def sweeps_find_the_true_values(settings: PolicyEvaluation, tables: Tables) -> Finding:
     """Tests whether dynamic programming with the true λ ends with an error below 0.001."""
     beliefs.need(settings.lambdas, settings.lam)
-    error = last_sweep(tables)
+    error = select(tables["sweeps"], sweep=settings.sweeps).set_index("lam")["error"]
     detail = ", ".join(f"λ̂ = {lam:g}: {value:.4g}" for lam, value in error.items())
     return Finding(bool(error[settings.lam] < 1e-3), error[settings.lam], None, detail)
 
@@ -214,13 +217,7 @@ def td_is_best_with_the_true_lambda(settings: PolicyEvaluation, tables: Tables) 
 
 
 EXPERIMENT = Experiment(
-    name="policy-evaluation",
-    title="Evaluating a policy",
-    source="section 5.1, figure 5.1",
-    summary=(
-        "The paper states that the values of a policy are accurate only with the representation of the true λ, whether "
-        "it is found by dynamic programming, by tabular TD or by TD on features."
-    ),
+    **texts("policy-evaluation"),
     quick=PolicyEvaluation(),
     paper=PolicyEvaluation(seeds=64),
     fixed=fixed,
@@ -242,12 +239,4 @@ EXPERIMENT = Experiment(
             place="section 5.1, figure 5.1",
         ),
     ),
-    differences=(
-        "TD on features is an experiment of its own (grid-features). The paper has three seeds, and so has the quick "
-        "scale; the paper scale has 64. The agent explores around the policy (ε = 0.2), as in the released "
-        "settings; the text does not say so. The text gives two numbers of episodes, three from every state and 1,500; "
-        "we take the latter. The error is the one over the 16 free cells, without walls, where no value is defined. "
-        "λ̂ = 0 and the exact limits (dotted) are added. The sweeps continue after the paper's stopping rule."
-    ),
-    paper_cost="less than one hour on a laptop (2020, quad-core)",
 )

@@ -19,12 +19,12 @@ from matplotlib.figure import Figure
 from wane.agents import gpi
 from wane.agents.planner import plan
 from wane.depletion import Geometric
-from wane.lab import plots
-from wane.lab.contract import Claim, Experiment, Finding, NotTested, Settings, Tables
+from wane.lab import Claim, Experiment, Finding, NotTested, Settings, Tables, plots
 from wane.settings import Range
 from wane.worlds.catalog import toy
 from wane.worlds.world import World
 from wane_paper.common import episodes
+from wane_paper.texts import texts
 
 BELIEFS = {"SR (λ = 1)": (1.0, 1.0), "correct λ": (0.0, 1.0)}
 """The agents, and the λ that each believes the two sites to have."""
@@ -86,8 +86,7 @@ def draw(settings: Toy, tables: Tables) -> Figure:
 
 def films(settings: Toy, tables: Tables) -> Mapping[str, Callable[[Path], Any]]:
     """Returns a film of the episode of each agent."""
-    by_agent = tables["episodes"].groupby("agent", sort=False)
-    return {str(agent): episodes.film(settings.world, rows, str(agent)) for agent, rows in by_agent}
+    return episodes.films(settings.world, tables["episodes"], "agent")
 
 
 def two_steps_earn_the_papers_numbers(settings: Toy, tables: Tables) -> Finding:
@@ -116,14 +115,7 @@ def correct_is_optimal(settings: Toy, tables: Tables) -> Finding:
 
 
 EXPERIMENT = Experiment(
-    name="toy",
-    title="Three states: the correct λ",
-    source="appendix G, figure G.1",
-    summary=(
-        "An agent that is told at each step what remains of every reward still needs the correct λ. With the SR it "
-        "goes for the 10 that are gone after one visit, and earns 10 in two steps instead of 11.94. What follows is "
-        "the same."
-    ),
+    **texts("toy"),
     quick=Toy(),
     paper=Toy(),
     fixed=fixed,
@@ -150,9 +142,4 @@ EXPERIMENT = Experiment(
             correct_is_optimal,
         ),
     ),
-    differences=(
-        "The paper argues without a simulation. Here both agents act, and the optimum over states and visits is "
-        "computed for comparison."
-    ),
-    paper_cost="none stated",
 )
