@@ -1,5 +1,6 @@
-"""Episodes as rows of a table, their pictures and films, and the lengths of stays at sites."""
+"""Episodes as rows of a table, their pictures and films, the lengths of stays at sites, and the ways between them."""
 
+from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -78,6 +79,19 @@ def stays(world: World, cells: Int[AnyArray, "*episodes moments"]) -> Int[np.nda
     sites = site_of[np.asarray(cells).reshape(-1, np.shape(cells)[-1])]
     episode = np.repeat(np.arange(len(sites)), sites.shape[1])
     return find_stays(episode, sites.ravel()).steps
+
+
+def steps_to_sites(world: World, start: int) -> dict[int, int]:
+    """Returns the steps from a state to each other site that can be reached without crossing a third site."""
+    sites = {int(cell) for cell in world.sites}
+    steps, queue = {start: 0}, deque([start])
+    while queue:
+        cell = queue.popleft()
+        for each in map(int, world.tables.next_states[cell] if cell == start or cell not in sites else ()):
+            if each not in steps:
+                steps[each] = steps[cell] + 1
+                queue.append(each)
+    return {cell: number for cell, number in steps.items() if cell in sites and cell != start}
 
 
 def _site_columns(world: World) -> list[str]:

@@ -21,11 +21,10 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator
 
-from wane.agents import learned_operator
+from wane.agents import Trained, learned_operator
 from wane.agents.common.rollout import play
 from wane.agents.forward_backward.tasks import Tasks, with_rewards
 from wane.agents.learned_operator import Config, Params, State
-from wane.agents.trained import Trained
 from wane.lab import Claim, Experiment, Finding, Loop, NotTested, Seeded, Tables, exceeds, plots, seed_keys
 from wane.lab.statistics import bootstrap
 from wane.lab.tables import frame, select

@@ -36,7 +36,6 @@ from wane.settings import DISTINCT, Lambda, Range
 from wane.worlds.catalog import patches
 from wane.worlds.world import World
 from wane_paper.common import episodes
-from wane_paper.common.distances import steps_to_sites
 from wane_paper.common.parts import entry, join_tables
 from wane_paper.common.soft_policies import TIE, first_best, rewards_of_states, soft_q_values
 from wane_paper.networks import training
@@ -178,7 +177,7 @@ def choices(world: World, cells: Int[np.ndarray, " moments"]) -> pd.DataFrame:
     (`right`).
     """
     sites = [int(cell) for cell in world.sites]
-    ways = {cell: steps_to_sites(world, cell) for cell in sites}
+    ways = {cell: episodes.steps_to_sites(world, cell) for cell in sites}
     visits, rows = np.zeros(world.n_states, int), []
     for time, cell in enumerate(map(int, cells[:-1])):
         visits[cell] += 1

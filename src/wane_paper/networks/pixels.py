@@ -211,12 +211,6 @@ def fit_all(
     return networks, measured, truth
 
 
-def reference_data(settings: FromPixels, data: Dataset) -> Dataset:
-    """Returns the paper's trajectories, on which errors are measured: `data`, or new ones if ε makes `data` differ."""
-    world, base = settings.world, settings.agent.base
-    return collect(jax.random.key(0), world, world.policies, base.horizon, base.vision) if base.epsilon else data
-
-
 def own_views(data: Dataset) -> OwnViews:
     """Returns the distinct views of each policy's trajectories."""
     found = [np.unique(np.asarray(seen[:, :-1]), return_inverse=True) for seen in data.seen]
@@ -299,7 +293,9 @@ def train_seeds(loop: Loop, seeds: Sequence[int], settings: FromPixels, data: Da
         for key, (base, _) in zip(keys, found, strict=True)
     ]
     params = jax.tree_util.tree_map(lambda *leaves: jnp.stack(leaves), *(state.params for state in states))
-    reference = reference_data(settings, data)
+    base, reference = config.base, data
+    if base.epsilon:  # Errors are measured on the paper's trajectories, in which nothing is explored.
+        reference = collect(jax.random.key(0), world, world.policies, base.horizon, base.vision)
     networks, measured, truth = fit_all(loop, keys, settings, params, data, reference, policies)
     networks = jax.tree_util.tree_map(lambda leaf: jnp.swapaxes(leaf, 0, 1), networks)
     measured = {name: np.swapaxes(each, 0, 1) for name, each in measured.items()}

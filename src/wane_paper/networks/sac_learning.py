@@ -220,8 +220,8 @@ def _tables(
     """Returns the tables of one task, from the last policies and the measurements of the epochs."""
     agents, config = settings.agents, settings.agent
     axes: dict[str, Any] = {"step": settings.steps, "seed": seeds, "agent": agents}
-    curves = frame(info["greedy"], "greedy", **axes).assign(training=_column(info["returns"]))
-    curves = curves.assign(**{term: _column(info["terms"][term]) for term in TERMS})
+    curves = frame(info["greedy"], "greedy", **axes).assign(training=np.ravel(info["returns"]).astype(float))
+    curves = curves.assign(**{term: np.ravel(info["terms"][term]).astype(float) for term in TERMS})
     curves.loc[[VARIANTS[agent].lambda_features is False for agent in curves["agent"]], "features"] = np.nan
     arms = frame(info["probabilities"], "probability", **axes, lam=config.lambdas)
     arms = arms[[VARIANTS[agent].adaptive for agent in arms["agent"]]]
@@ -230,10 +230,6 @@ def _tables(
         own = entry(policies, slice(list(seeds).index(0) * len(agents), None))
         tables["episodes"] = _show(settings, task, own, loop, label)
     return tables
-
-
-def _column(values: Any) -> np.ndarray:
-    return np.asarray(values, float).ravel()
 
 
 def _show(settings: Kinds, task: ControlTask, params: Any, loop: Loop, label: str) -> pd.DataFrame:

@@ -10,9 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from wane.agents import forward_backward
+from wane.agents import Trained, forward_backward
 from wane.agents.forward_backward import Config, Schedule, State, Tasks
-from wane.agents.trained import Trained
 from wane.depletion import Geometric
 from wane.lab.contract import Loop, NotTested, Seeded
 from wane.settings import Count, Range

@@ -26,7 +26,7 @@ from wane.lab import Experiment, Tables
 from wane.regrowth import Elapsed, TimeElapsed
 from wane.settings import Count, Positive
 from wane.worlds.world import World
-from wane_paper.common.distances import steps_to_sites
+from wane_paper.common.episodes import steps_to_sites
 from wane_paper.common.learning import Learning, claims, draw, films, seeded
 from wane_paper.texts import texts
 
@@ -76,7 +76,10 @@ def best_return(world: World, most: int = MOST_LISTS) -> float | None:
     """
     assert isinstance(world.depletion, TimeElapsed)
     horizon, rewards, steps = world.horizon or 0, np.asarray(world.rewards, float), _distances(world)
-    worth, pay = worth_table(world.depletion, horizon), world.discount ** np.arange(horizon + 1)
+    # What a visit pays per unit of r̄ after n visits, the last one m steps ago. A first visit pays 1.
+    counts, waits = np.meshgrid(np.arange(horizon + 2), np.maximum(np.arange(horizon + 2), 1), indexing="ij")
+    worth = np.asarray(world.depletion.worth(Elapsed(counts, waits)), float)
+    pay = world.discount ** np.arange(horizon + 1)
     alone, nothing = values_alone(worth, world.discount), (0,) * len(rewards)
 
     def longer(visits: _Visits, site: int) -> Iterator[tuple[float, _Visits]]:
@@ -101,12 +104,6 @@ def best_return(world: World, most: int = MOST_LISTS) -> float | None:
                 if bound > best + SLACK:
                     heappush(queue, (-bound, each))
     return None
-
-
-def worth_table(depletion: TimeElapsed, horizon: int) -> Float[np.ndarray, "counts waits"]:
-    """Returns what a visit pays per unit of r̄ after n visits, the last one m steps ago. A first visit pays 1."""
-    counts, waits = np.meshgrid(np.arange(horizon + 2), np.maximum(np.arange(horizon + 2), 1), indexing="ij")
-    return np.asarray(depletion.worth(Elapsed(counts, waits)), float)
 
 
 def values_alone(
