@@ -20,6 +20,9 @@ import wane  # noqa: E402, F401  (doctests then run in the modules of the packag
 
 jax.config.update("jax_enable_x64", True)
 
+# A package of its own, which tests/test_stranger.py installs.
+collect_ignore = ["tests/stranger"]
+
 settings.register_profile("wane", deadline=None, derandomize=True, max_examples=40)
 settings.load_profile("wane")
 

@@ -22,8 +22,8 @@ import pandas as pd
 
 from benchmarks import readme
 from wane import foraging
+from wane.foraging import MODELS
 from wane.foraging.fitting import Fit
-from wane.foraging.named import NAMED
 
 HERE = Path(__file__).parent
 KEPT = HERE / "results" / "coverage.json"
@@ -41,12 +41,12 @@ def kept_fit(name: str, data: foraging.PatchVisits) -> Fit | None:
     if rows.empty:
         return None
     rows = rows.assign(subject=rows["subject"].astype(int))
-    return Fit(NAMED[name], data, False, rows, pd.DataFrame(), np.zeros((len(data.subjects), 1)))
+    return Fit(MODELS[name], data, False, rows, pd.DataFrame(), np.zeros((len(data.subjects), 1)))
 
 
 def measure(name: str, fits: int) -> dict[str, Any]:
     """Returns the coverage of every parameter of a model."""
-    data, model = foraging.rats(), NAMED[name]
+    data, model = foraging.rats(), MODELS[name]
     found = foraging.recover(model, data, fits=fits, params=kept_fit(name, data), starts=2).coverage()
     # JSON has no NaN; a parameter that is never identified has no coverage.
     rows = json.loads(found.to_json(orient="records", double_precision=15))
@@ -76,23 +76,23 @@ def describe(name: str, found: dict[str, Any]) -> str:
 def write_readme(models: dict[str, Any]) -> None:
     """Puts the table between its marks in README.md."""
     lines = ["| model | parameters | intervals | coverage, % | identified |", "| --- | --- | --- | --- | --- |"]
-    lines += [describe(name, models[name]) for name in NAMED if name in models]
+    lines += [describe(name, models[name]) for name in MODELS if name in models]
     readme.write("coverage", lines)
 
 
 def main() -> None:
     """Measures, prints and keeps the coverage. Exits with 1 if a parameter is outside of the bounds."""
     parser = argparse.ArgumentParser(description="How often intervals cover the truth, for every named model.")
-    parser.add_argument("models", nargs="*", metavar="MODEL", help=f"names among {', '.join(NAMED)}; all by default")
+    parser.add_argument("models", nargs="*", metavar="MODEL", help=f"names among {', '.join(MODELS)}; all by default")
     parser.add_argument("--fits", type=int, default=FITS, help="simulated animals for each model")
     parser.add_argument("--quick", action="store_true", help="one model, 8 animals")
     options = parser.parse_args(namespace=argparse.Namespace(models=[]))
     if options.quick:
-        options.models, options.fits = [*NAMED][:1], len(foraging.rats().subjects)
+        options.models, options.fits = [*MODELS][:1], len(foraging.rats().subjects)
     fine = True
-    for name in options.models or NAMED:
-        if name not in NAMED:
-            parser.error(f"there is no model {name!r}, there are {', '.join(NAMED)}")
+    for name in options.models or MODELS:
+        if name not in MODELS:
+            parser.error(f"there is no model {name!r}, there are {', '.join(MODELS)}")
         found = measure(name, options.fits)
         print(name, pd.DataFrame(found["parameters"]).round(3).to_string(index=False), sep="\n", flush=True)
         if options.fits != FITS:

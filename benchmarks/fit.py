@@ -26,9 +26,9 @@ import pandas as pd
 
 from benchmarks import QUICK, readme
 from wane import foraging
+from wane.foraging import MODELS
 from wane.foraging.decisions import prepare, task_arrays
-from wane.foraging.fitting import batch_axes, fit_all, make_batch, objective
-from wane.foraging.named import NAMED
+from wane.foraging.fitting import fit_all, make_sets, objective, set_axes
 
 HERE = Path(__file__).parent
 FLOOR, LIMIT_FITS, LIMIT_TRACK, LIMIT_MEMORY = 50.0, 120.0, 10.0, 1.0
@@ -87,16 +87,16 @@ def plain_rate(data: foraging.PatchVisits, loop: Callable[..., float], params: S
 
 def our_rate(data: foraging.PatchVisits, name: str) -> float:
     """Returns our likelihoods with gradients per second, where each of the eight animals counts as one."""
-    model = NAMED[name]
+    model = MODELS[name]
     names = tuple(model.parameters(data.task))
-    batch, task = make_batch(prepare(data, model.learns), False, model.learns), task_arrays(data.task)
+    batch, task = make_sets(prepare(data, model.learns), False, model.learns), task_arrays(data.task)
     z = jnp.stack([jnp.asarray(p.unbounded(jnp.asarray(p.typical, float)), float) for p in names])
     starts = jnp.tile(z, (len(data.subjects), 1))
 
     def one(each, x):
         return jax.value_and_grad(partial(objective, model, names, each, task))(x)
 
-    program = jax.jit(jax.vmap(one, (batch_axes(batch), 0)))
+    program = jax.jit(jax.vmap(one, (set_axes(batch), 0)))
     jax.block_until_ready(program(batch, starts))
     return len(starts) / best_seconds(lambda: jax.block_until_ready(program(batch, starts)), 100)
 
@@ -124,7 +124,7 @@ def measure() -> dict[str, Any]:
     plain = plain_rate(data, plain_loop, [0.08, 41.0])
     learner = plain_rate(data, plain_learner, [0.09, 0.002, 33.0])
     print(f"plain NumPy loops: {plain:.1f} and (learned average) {learner:.1f} likelihoods with gradients a second")
-    models = dict([*NAMED.items()][: 1 if QUICK else None])
+    models = dict([*MODELS.items()][: 1 if QUICK else None])
     rates = {}
     for name in models:
         # All models are compared with the cheapest plain loop, even if their own loop would take longer.

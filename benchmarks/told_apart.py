@@ -4,7 +4,7 @@
     python -m benchmarks.told_apart --seed 0    other animals; prints, and keeps and judges nothing
     python -m benchmarks.told_apart --quick     two models, 4 copies of each rat; prints, and keeps and judges nothing
 
-The criterion for models that differ (`wane.foraging.telling_apart`) was chosen on the animals of seed 0. Those of seed
+The criterion for models that differ (`wane.foraging.confusions`) was chosen on the animals of seed 0. Those of seed
 100 were simulated afterwards, so they are the test. The command fails if the right model is chosen in less than 90 % of
 the animals in whose data it differs from all others.
 """
@@ -20,8 +20,8 @@ import pandas as pd
 from benchmarks import QUICK, readme
 from benchmarks.coverage import kept_fit
 from wane import foraging
-from wane.foraging.named import NAMED
-from wane.foraging.telling_apart import Confusion
+from wane.foraging import MODELS
+from wane.foraging.confusions import Confusion
 
 HERE = Path(__file__).parent
 KEPT = HERE / "results" / "told_apart.json"
@@ -43,10 +43,10 @@ SEED, COPIES, FLOOR = 100, 8, 0.9
 def measure(seed: int) -> Confusion:
     """Returns the scores of all models for all simulated animals, under the short names of the models."""
     data, names = foraging.rats(), TOLD_APART[: 2 if QUICK else None]
-    params = {NAMED[name].name: found for name in names if (found := kept_fit(name, data)) is not None}
-    models = [NAMED[name] for name in names]
+    params = {MODELS[name].name: found for name in names if (found := kept_fit(name, data)) is not None}
+    models = [MODELS[name] for name in names]
     found = foraging.confusion(models, data, copies=4 if QUICK else COPIES, starts=2, seed=seed, params=params)
-    short = {NAMED[name].name: name for name in names}
+    short = {MODELS[name].name: name for name in names}
     return Confusion(found.scores.rename(columns=short).assign(true=found.scores["true"].map(short)))
 
 

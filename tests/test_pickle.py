@@ -17,7 +17,7 @@ from wane.agents.common.contract import names
 from wane.agents.common.policy import uniforms
 from wane.agents.common.rollout import Episode
 from wane.agents.forward_backward.acting import _choose_equivalent
-from wane.foraging.overstay import imagining
+from wane.foraging.optimal import imagining
 from wane.worlds import Seen, TopDownView, make
 from wane.worlds.gym import Environment, VectorEnvironment
 from wane.worlds.simulate import Copies

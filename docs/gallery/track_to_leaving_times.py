@@ -25,7 +25,8 @@ times = 0.1 * np.arange(len(x))
 
 # %%
 patches = {name: foraging.Circle(*centre, 0.6) for name, centre in feeders.items()}
-recording = foraging.from_track(times, x, y, patches=patches, rewards=np.array(pellets), shortest=3)
+cleaning = foraging.Cleaning(shortest=3)
+recording = foraging.from_track(times, x, y, patches=patches, rewards=np.array(pellets), cleaning=cleaning)
 print(recording.visits[["patch", "arrival", "duration", "travel", "reward"]].round(1).to_string(index=False))
 
 # %%

@@ -152,10 +152,7 @@ def names_case(rng: np.random.Generator) -> None:
             Path(folder) / "visits.csv",
             task,
             patches="fresh",
-            subject="rat",
-            kind="box",
-            environment=None,
-            harvests="n",
+            columns={"subject": "rat", "kind": "box", "environment": None, "harvests": "n"},
         )
     assert [str(subject) for subject in data.subjects] == names
     assert [str(kind) for kind in data.table["kind"]] == names * 2

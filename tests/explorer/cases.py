@@ -147,7 +147,7 @@ def stays_of(world: World, episode: dict[str, Any]) -> list[list[int] | None]:
     table = foraging.table_from_rollout(world, [episode["cells"]], [episode["rewards"]])
     if not (table["site"] >= 0).any():
         return []
-    settings: Any = {"discount": world.discount, "form": "corrected", "patches": "session"}
+    settings: Any = {"discount": world.discount, "rule": "corrected", "patches": "session"}
     curve: Any = world.depletion
     found = foraging.mvt_leaving_times(table, curve, **settings)
     compared = foraging.marginal_values(table, curve, **settings)

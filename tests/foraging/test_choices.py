@@ -6,7 +6,7 @@ import pytest
 from wane import foraging
 from wane.agents import gpi
 from wane.depletion import Geometric
-from wane.foraging.choices import MapModel, action_values, log_probability, transitions
+from wane.foraging.choices import MapModel, action_values, log_probability
 from wane.worlds import make
 
 
@@ -18,7 +18,7 @@ def world():
 def simulate(world, lam, slope, steps, seed=0):
     """One episode of an animal that is told what remains: cells and actions."""
     rng = np.random.default_rng(seed)
-    phi, kernels = gpi.representations(world, depletion=Geometric(lam)), transitions(world).swapaxes(0, 1)
+    phi, kernels = gpi.representations(world, depletion=Geometric(lam)), world.mdp.dense().swapaxes(0, 1)
     cell, cells, actions, visits = int(np.argmax(world.start)), [], [], np.zeros(world.n_sites, int)
     for _ in range(steps):
         remaining = world.rewards * world.depletion.worth(visits)
@@ -41,6 +41,7 @@ def test_action_values_are_the_exact_ones(world):
 def test_the_likelihood_is_that_of_a_plain_loop(world):
     cells, actions = simulate(world, 0.7, 1.0, 300)
     moves = foraging.read_moves(world, [cells], [actions])
+    assert repr(moves) == f"Moves(300 moves, {world.n_sites} sites)"
     phi = gpi.representations(world, depletion=Geometric(0.3))
     by_hand = 0.0
     for s, a, remaining in zip(moves.state, moves.action, moves.remaining, strict=True):

@@ -26,7 +26,7 @@ def test_bounds_are_named():
             "reward": [3, 1, 0, 0, 3, 1, 4, 0, 0, 0, 0, 5],
         }
     )
-    found = foraging.leaving_difference(table, 0.1, average=4.0, form="paper")
+    found = foraging.leaving_difference(table, 0.1, average=4.0, rule="paper")
     assert found["bound"].tolist() == ["exact", "at least", "at most", "unknown"]
     assert found["difference"].tolist() == [1.0, 1.0, -2.0, 0.0]
     assert found["mvt"].tolist() == [0.0, 1.0, 2.0, 2.0]

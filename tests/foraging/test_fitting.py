@@ -162,13 +162,13 @@ def test_a_profile_that_is_open_ends_where_the_range_does(data):
 def test_too_little_data_is_refused(data, change, message):
     table = change(data.table.drop(columns="censored"))
     names = {"censored": "censored"} if "censored" in table else {}
-    few = foraging.from_stays(table, TASK, patches="fresh", **names)
+    few = foraging.from_stays(table, TASK, patches="fresh", columns=names)
     with pytest.raises(ValueError, match=message):
         foraging.fit(few, ConstantHazard())
 
 
 def test_models_that_solve_the_task_need_fresh_patches(data):
-    worn = foraging.from_stays(data.table.assign(tree="a"), TASK, patches="session", patch="tree")
+    worn = foraging.from_stays(data.table.assign(tree="a"), TASK, patches="session", columns={"patch": "tree"})
     with pytest.raises(ValueError, match=r"MarginalValue solves the task, which needs fresh patches"):
         foraging.fit(worn, foraging.MarginalValue())
 
@@ -218,7 +218,10 @@ def test_simulated_animals_follow_the_model(data):
     free = simulated.table[~simulated.table["censored"]]
     assert free["harvests"].mean() == pytest.approx(4.0, abs=0.2)
     forced = foraging.from_stays(
-        data.table.assign(most=8, harvests=data.table["harvests"].clip(upper=8)), TASK, patches="fresh", limit="most"
+        data.table.assign(most=8, harvests=data.table["harvests"].clip(upper=8)),
+        TASK,
+        patches="fresh",
+        columns={"limit": "most"},
     )
     cut = foraging.simulate(ConstantHazard(), forced, {"chance": 0.1}, seed=3).table
     assert cut["harvests"].max() == 8
@@ -231,6 +234,39 @@ def test_animals_that_learn_are_simulated_and_fitted():
     simulated = foraging.simulate(foraging.LearnedAverage(), data, params, seed=1)
     assert simulated.table["harvests"].between(1, 22).all()
     assert len(simulated.table) == 40
+
+
+def test_units_of_the_task_stand_in_tables_and_on_axes():
+    rats = foraging.rats()
+    found = foraging.fit(rats, foraging.MarginalValue(bias=True), pooled=True)
+    assert found.estimates["unit"].tolist() == ["1/µL", "µL"]
+    assert repr(found).startswith("Fit(MarginalValue+bias, pooled: slope = 0.08")
+    assert " 1/µL, bias = 41" in repr(found)
+    assert " µL, log-likelihood -" in repr(found)
+    figures = foraging.figures
+    assert figures.draw_parameters(found, "bias").axes[0].get_ylabel() == "bias (µL)"
+    assert figures.draw_harvests(rats).axes[0].get_ylabel() == "harvests of 10 s before leaving"
+    assert figures.draw_survival(found, "rich").axes[0].get_xlabel() == "harvests of 10 s"
+    everything = [foraging.LearnedAverage(), foraging.Planner("two-exponential", foraging.LinearDrop())]
+    units = {p.name: p.unit for model in everything for p in model.parameters(rats.task)}
+    per_second = dict.fromkeys(["learning", "slow", "faster"], "1/s")
+    assert units == {"slope": "1/µL", "bias": "µL", "weight": "", "drop": "µL"} | per_second
+
+
+def test_answers_print_in_a_line(data, counted):
+    compared = foraging.compare(data, [ConstantHazard(), HarvestCount()], blocks=0)
+    known = counted.estimates.assign(true=counted.estimates["value"], covered=True)
+    assert repr(compared).startswith("Comparison(AIC above the best: HarvestCount +0.0, ConstantHazard +")
+    assert (
+        repr(foraging.Recovery(HarvestCount(), known))
+        == "Recovery(HarvestCount, 3 fits, covered: slope 100%, half 100%)"
+    )
+    assert repr(counted).startswith("Fit(HarvestCount, 3 subjects, log-likelihood -")
+    assert repr(TASK) == "Task(patches low from 30, high from 60; travel rich 10, poor 30; harvest 10)"
+    assert repr(foraging.rats_task()).endswith("high from 120 µL; travel rich 10 s, poor 30 s; harvest 10 s)")
+    kinds = {name: [2.0, 1.0] for name in "abcdef"}
+    many = repr(foraging.Task(kinds, {"wood": 1.0}, handling=2.0))
+    assert "d from 2, … (6 in all); travel wood 1; harvest 1, handling 2)" in many
 
 
 def test_figures(data, counted, constant, tmp_path):

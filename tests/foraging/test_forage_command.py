@@ -66,7 +66,7 @@ def test_the_task_must_be_told(command, file):
 
 
 def test_a_file_in_the_way_is_told_before_anything_is_fitted(command, file, monkeypatch):
-    monkeypatch.setattr("wane.foraging.first_look.compare", None)
+    monkeypatch.setattr("wane.foraging.overview.compare", None)
     status, _, err = command("forage", file, *TASK, "--out", file)
     assert status == 1
     assert f"but {file} is a file: name another folder" in err

@@ -9,7 +9,7 @@ import pytest
 from wane import foraging
 from wane.depletion import Geometric
 from wane.exact.planning import optimum
-from wane.foraging.choices import log_probability, transitions
+from wane.foraging.choices import log_probability
 from wane.foraging.map_planner import MapPlanner, counted_visits, optimal_values
 from wane.worlds import make
 
@@ -30,7 +30,7 @@ def program(world):
 
 def simulate(world, q, slope, episodes, steps, seed=0):
     """Tracks of a planner whose Q is given by state, action and counts: cells and actions of each episode."""
-    rng, table = np.random.default_rng(seed), transitions(world)
+    rng, table = np.random.default_rng(seed), world.mdp.dense()
     cells, actions = [], []
     for _ in range(episodes):
         cell, visits, track, moves = int(rng.integers(world.n_states)), np.zeros(2, int), [], []

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from wane import foraging
+from wane.foraging import MODELS
 from wane.foraging.decisions import Counts, Decisions, prepare, task_arrays
-from wane.foraging.named import NAMED
 from wane.testing import check_model
 
 FIRST = {"low": 60.0, "middle": 90.0, "high": 120.0}
@@ -124,13 +124,13 @@ def log_likelihood_by_hand(name, p):
     return total
 
 
-def test_all_named_models_are_tested():
-    assert set(PARAMS) == set(NAMED)
+def test_all_find_models_are_tested():
+    assert set(PARAMS) == set(MODELS)
 
 
 @pytest.mark.parametrize("name", PARAMS)
 def test_the_likelihood_is_that_of_a_plain_loop(name):
-    model, data = NAMED[name], foraging.rats()
+    model, data = MODELS[name], foraging.rats()
     assert [p.name for p in model.parameters(data.task)] == list(PARAMS[name])
     decisions, counts = prepare(data, model.learns)
     counts = Counts(*(jnp.asarray(each.sum(1)) for each in counts))
@@ -147,13 +147,13 @@ def test_the_likelihood_is_that_of_a_plain_loop(name):
 
 
 @pytest.mark.fuzz
-@pytest.mark.parametrize("name", NAMED)
+@pytest.mark.parametrize("name", MODELS)
 def test_every_model_passes_the_public_check(name):
-    check_model(NAMED[name])
+    check_model(MODELS[name])
 
 
 def test_a_learning_model_says_the_same_step_by_step():
-    model, data = NAMED["learned-average"], foraging.rats()
+    model, data = MODELS["learned-average"], foraging.rats()
     own = data.where(data.table["subject"] == 1)
     (decisions, _), task = prepare(own, True), task_arrays(data.task)
     one = Decisions(*(a[0, :200] for a in decisions))
@@ -170,7 +170,7 @@ def test_quasi_hyperbolic_discounting_is_the_limit_of_two_exponential_systems():
     """
     data = foraging.rats()
     (decisions, _), task = prepare(data, False), task_arrays(data.task)
-    two, quasi = NAMED["two-exponential"], NAMED["quasi-hyperbolic"]
+    two, quasi = MODELS["two-exponential"], MODELS["quasi-hyperbolic"]
     slow, share, later = 0.03, 0.4, 0.6 * np.exp(0.03 * H)
     params = {"slope": 0.1 * (share + later), "beta": later / (share + later), "rate": slow}
     expected = jax.jit(lambda p: quasi.leaving(p, decisions, task))(params)

@@ -44,10 +44,10 @@ def test_the_rule_is_not_the_optimum():
     each; the rule leaves after four or five steps, however much time there is.
     """
     table = foraging.optimal_table(make("patches-4", discount=1.0))
-    found = foraging.leaving_difference(table, 0.5, form="paper")
+    found = foraging.leaving_difference(table, 0.5, rule="paper")
     assert found["steps"].tolist() == [15, 14, 14]
     assert found["mvt_steps"].tolist()[:2] == [4, 5]
-    assert foraging.mvt_leaving_times(table, 0.5, form="corrected")["mvt_steps"].tolist()[:2] == [4, 4]
+    assert foraging.mvt_leaving_times(table, 0.5, rule="corrected")["mvt_steps"].tolist()[:2] == [4, 4]
 
 
 def test_slips_and_starts():

@@ -25,12 +25,14 @@ def rows():
 
 
 def test_the_curve_is_found_where_a_regression_fails(rows):
-    found = foraging.fit_depletion(rows, noise="poisson", kind="kind")
+    found = foraging.fit_depletion(rows, noise="poisson", columns={"kind": "kind"})
     table = found.estimates.set_index("parameter")
     assert table.loc["lam", "low"] < 0.5 < table.loc["lam", "high"]
     assert table.loc["lam", "value"] == pytest.approx(0.5, abs=0.03)
     assert table.loc["first_oak", "low"] < 8 < table.loc["first_oak", "high"]
     assert found.depletion.worth(1) == pytest.approx(table.loc["lam", "value"])
+
+    assert repr(found).startswith("DepletionFit(geometric with poisson noise: lam = 0.")
 
     def by_hand(x):
         mean = np.where(rows["kind"] == "oak", x[1], x[2]) * x[0] ** (rows["step"] - 1)
@@ -45,7 +47,7 @@ def test_the_curve_is_found_where_a_regression_fails(rows):
 
 @pytest.mark.fuzz
 def test_the_right_curve_is_chosen(rows):
-    table = foraging.compare_depletions(rows, noise="poisson", kind="kind")
+    table = foraging.compare_depletions(rows, noise="poisson", columns={"kind": "kind"})
     assert table["curve"][0] == "geometric"
     assert table["delta_aic"][1] > 4
 

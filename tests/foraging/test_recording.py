@@ -17,6 +17,7 @@ PATCHES = {"oak": Circle(2, 0, 0.5), "elm": [(4, -1), (6, -1), (6, 1), (4, 1)]}
 
 def test_events_become_steps_and_visits():
     recording = foraging.from_events(VISITS, PREY, step=0.5, end=13.0)
+    assert repr(recording) == "Recording(3 visits of 1 subject, 24 steps of 0.5, 2 notes)"
     visits = recording.visits
     assert visits["duration"].tolist() == [4.0, 1.5, 2.0]
     assert visits["harvests"].tolist() == [8, 3, 4]
@@ -114,17 +115,19 @@ def test_the_order_that_is_told_must_fit_the_dates():
 def test_clocks_go_on_within_every_session_and_from_visits_to_rewards():
     visits = pd.DataFrame({"bird": ["a", "b"], "patch": "oak", "arrival": ["10:00", "9:00"], "departure": "11:00"})
     prey = pd.DataFrame({"bird": ["a", "b"], "time": ["10:30", "9:30"]})
-    found = foraging.from_events(visits, prey, step=60, subject="bird").visits
+    found = foraging.from_events(visits, prey, step=60, columns={"subject": "bird"}).visits
     assert found["duration"].tolist() == [3600.0, 7200.0], "another animal may begin earlier"
     assert found["reward"].tolist() == [1.0, 1.0]
     with pytest.raises(ValueError, match=r"'10:00' in row 0 \(arrival\) and then '0:10' in row 0 of the rewards"):
-        foraging.from_events(visits, prey.assign(time=["0:10", "9:30"]), step=60, subject="bird")
+        foraging.from_events(visits, prey.assign(time=["0:10", "9:30"]), step=60, columns={"subject": "bird"})
 
 
 def test_labels_of_two_files_are_matched_as_they_are_written(tmp_path):
     (tmp_path / "visits.csv").write_text("bird,patch,arrival,departure\n007,NA,1,5\n7,NA,1,5\n")
     (tmp_path / "prey.csv").write_text("bird,time\n7,2\n7,3\n")
-    found = foraging.from_events(tmp_path / "visits.csv", tmp_path / "prey.csv", step=1, subject="bird").visits
+    found = foraging.from_events(
+        tmp_path / "visits.csv", tmp_path / "prey.csv", step=1, columns={"subject": "bird"}
+    ).visits
     assert found[["subject", "patch", "reward"]].values.tolist() == [["007", "NA", 0.0], ["7", "NA", 2.0]]
 
 
@@ -153,7 +156,7 @@ def test_bad_events_are_named(change, message):
 
 def test_bad_rewards_are_named():
     visits, prey = VISITS.assign(bird="a"), PREY.assign(bird="a", grams=1.0)
-    settings = dict(step=0.5, subject="bird", amount="grams")
+    settings = dict(step=0.5, columns={"subject": "bird", "amount": "grams"})
     assert foraging.from_events(visits, prey, **settings).visits["reward"].sum() == 7.0
     with pytest.raises(ValueError, match="amount is inf in row 2 of the rewards"):
         foraging.from_events(visits, prey.assign(grams=[1, 1, np.inf, 1, 1, 1, 1, 1]), **settings)
@@ -164,7 +167,7 @@ def test_bad_rewards_are_named():
     twice = foraging.from_events(visits, pd.concat([prey, prey.iloc[:1]]), **settings)
     assert any("1 reward came at the same time as another one; all of them count" in note for note in twice.notes)
     assert twice.visits["reward"].sum() == 8.0
-    del settings["amount"]
+    del settings["columns"]["amount"]
     for nothing in (None, prey.iloc[:0]):
         assert foraging.from_events(visits, nothing, **settings).visits["reward"].sum() == 0.0
 
@@ -209,9 +212,23 @@ def test_short_absences_are_errors_of_the_tracking_if_told_so():
     x[20] = 0.0
     settings = dict(patches={"oak": Circle(2, 0, 0.5)})
     assert len(foraging.from_track(t, x, 0 * x, **settings).visits) == 2
-    merged = foraging.from_track(t, x, 0 * x, shortest=2, **settings)
+    merged = foraging.from_track(t, x, 0 * x, cleaning=foraging.Cleaning(shortest=2), **settings)
     assert len(merged.visits) == 1
     assert any("1 absences and 0 stays of fewer than 2 steps" in note for note in merged.notes)
+
+
+def test_arguments_of_the_last_release_warn():
+    t = np.arange(0.0, 4.0, 0.1)
+    table, patches = pd.DataFrame({"s": t, "x": t, "y": 0 * t}), {"oak": Circle(2, 0, 0.5)}
+    new = foraging.from_track(table, patches=patches, columns={"time": "s"}, cleaning=foraging.Cleaning(shortest=2))
+    with pytest.warns(DeprecationWarning, match=r"from_track\((shortest|time)=…\) is deprecated: use"):
+        old = foraging.from_track(table, "x", "y", patches=patches, time="s", shortest=2)
+    pd.testing.assert_frame_equal(old.visits, new.visits)
+    assert old.notes == new.notes
+    prey = PREY.rename(columns={"time": "when"})
+    with pytest.warns(DeprecationWarning, match=r"from_events\(reward_time=…\) is deprecated: use columns=…"):
+        events = foraging.from_events(VISITS, prey, step=0.5, reward_time="when")
+    pd.testing.assert_frame_equal(events.visits, foraging.from_events(VISITS, PREY, step=0.5).visits)
 
 
 def test_patches_by_a_function():
@@ -325,13 +342,15 @@ def test_pynapple_objects_are_read():
     nap = pytest.importorskip("pynapple")
     t, x, y = walk(np.random.default_rng(0))
     frame = nap.TsdFrame(t=np.sort(t), d=np.column_stack([x, y]), columns=["x", "y"])
-    assert foraging.from_track(frame, "x", "y", patches=PATCHES, step=0.1).visits["patch"].tolist() == ["oak", "elm"]
+    assert foraging.from_track(frame, patches=PATCHES, step=0.1).visits["patch"].tolist() == ["oak", "elm"]
     epochs = nap.IntervalSet(start=[1.0, 7.0], end=[5.0, 8.5], metadata={"patch": ["oak", "elm"]})
     prey = nap.Ts(t=PREY["time"].to_numpy()[:7])
-    found = foraging.from_events(epochs, prey, step=0.5, arrival="start", departure="end")
+    found = foraging.from_events(epochs, prey, step=0.5, columns={"arrival": "start", "departure": "end"})
     assert found.visits["reward"].tolist() == [4.0, 2.0]
     amounts = nap.Tsd(t=PREY["time"].to_numpy()[:7], d=np.full(7, 0.5))
-    found = foraging.from_events(epochs, amounts, step=0.5, arrival="start", departure="end", amount="value")
+    found = foraging.from_events(
+        epochs, amounts, step=0.5, columns={"arrival": "start", "departure": "end", "amount": "value"}
+    )
     assert found.visits["reward"].tolist() == [2.0, 1.0]
 
 
@@ -353,6 +372,6 @@ def test_nwb_files_are_read_by_pynapple(tmp_path):
     loaded = nap.load_file(str(tmp_path / "session.nwb"))
     track = foraging.from_track(loaded["position"], "x", "y", patches=PATCHES, step=0.1)
     assert track.visits["patch"].tolist() == ["oak", "elm"]
-    events = foraging.from_events(loaded["visits"], PREY, step=0.5, arrival="start", departure="end")
+    events = foraging.from_events(loaded["visits"], PREY, step=0.5, columns={"arrival": "start", "departure": "end"})
     loaded.close()
     assert events.visits["patch"].tolist() == ["oak", "elm"]

@@ -3,11 +3,12 @@
 import itertools
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import integrate
 
 from wane import Geometric, foraging
-from wane.foraging.charnov import preferences
+from wane.foraging.theorem import preferences
 
 TASK = foraging.Task(
     {"low": [6.0, 5, 4, 3, 2, 1], "odd": [0.0, 9, 1, 5, 0.5, 0]}, {"near": 1.0, "far": 4.0}, harvest=2.0
@@ -27,7 +28,7 @@ def best_by_brute_force(task, away, s):
             sum(np.exp(-s * h * (i + 1)) * row[i] for i in range(n)) for n, row in zip(counts, task.curve, strict=True)
         ]
         spent = [annuity(s, n * h + away) for n in counts]
-        found.append((task.weights @ gained / (task.weights @ spent), counts))
+        found.append((task.weights[0] @ gained / (task.weights[0] @ spent), counts))
     return max(found)
 
 
@@ -119,6 +120,72 @@ def test_long_run_rates_of_harvests_beyond_the_curve_and_of_what_is_not_there():
             ValueError, match="harvests of kind 'oak' are .*: give a number of at least 0 for each kind"
         ):
             foraging.long_run_rate(task, "wood", harvests)
+
+
+FIRST = {"low": 32.5, "middle": 45.0, "high": 57.5}
+SHARES = {
+    "rich": dict(zip(FIRST, (0.2, 0.3, 0.5), strict=True)),
+    "poor": dict(zip(FIRST, (0.5, 0.3, 0.2), strict=True)),
+}
+TRAVEL = {"rich": 6.0, "poor": 6.0}
+
+
+def test_kinds_may_be_met_more_often_in_one_environment_than_in_another():
+    """The task of Le Heron et al. (2020): rewards fall as e^(−0.075 t), and the rich one has more high patches."""
+    curves = {kind: first * np.exp(-0.075 * np.arange(120)) for kind, first in FIRST.items()}
+    found = foraging.optimal_harvests(foraging.Task(curves, TRAVEL, chances=SHARES))
+    np.testing.assert_allclose(found["rate"][[0, 3]], [22.70, 19.27], atol=0.005)
+    for i, environment in enumerate(TRAVEL):
+        alone = foraging.Task(curves, {environment: 6.0}, chances=SHARES[environment])
+        one = foraging.optimal_harvests(alone)
+        assert one["harvests"].tolist() == found["harvests"][3 * i : 3 * i + 3].tolist()
+        assert one["rate"][0] == pytest.approx(found["rate"][3 * i], rel=1e-12)
+    gain = {kind: lambda t, r=first: r * (1 - np.exp(-0.075 * t)) / 0.075 for kind, first in FIRST.items()}
+    smooth = foraging.continuous_leaving_times(gain, TRAVEL, longest=120.0, chances=SHARES)
+    np.testing.assert_allclose(smooth["rate"][[0, 3]], [21.87, 18.57], atol=0.005)
+
+
+def test_handling_may_differ_by_environment():
+    settings = dict(rewards=TASK.rewards, travel={"a": 1.0, "b": 2.0})
+    both = foraging.Task(**settings, handling={"a": 3.0, "b": 0.5})
+    assert both.away.tolist() == [4.0, 2.5]
+    rows = foraging.optimal_harvests(both)
+    for i, environment in enumerate(both.environments):
+        alone = foraging.Task(
+            TASK.rewards, {environment: both.travel[environment]}, handling=both.handling[environment]
+        )
+        assert foraging.optimal_harvests(alone)["time"].tolist() == rows["time"][2 * i : 2 * i + 2].tolist()
+    for change, message in (
+        (
+            dict(handling={"a": 1.0}),
+            "handling names 'a', and the environments are 'a', 'b': give one number, or a time",
+        ),
+        (dict(handling={"a": 1.0, "b": -1.0}), r"handling\['b'\] = -1: a number of at least 0 is needed"),
+        (dict(handling=-1.0), "handling = -1: a number of at least 0 is needed"),
+        (
+            dict(chances={"a": {"low": 1, "odd": 1}}),
+            "chances names 'a', and the environments are 'a', 'b': give {kind: ",
+        ),
+        (dict(chances={"a": {"low": 1, "odd": 1}, "b": {"low": 1}}), r"chances\['b'\] and rewards must name the same"),
+        (dict(chances={"a": {"low": 1, "odd": 1}, "b": {"low": 0, "odd": 0}}), r"because chances\['b'\] are"),
+        (dict(chances={"low": -1, "odd": 1}), r"chances\['low'\] = -1: a number of at least 0 is needed"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            foraging.Task(**settings, **change)
+
+
+def test_shares_of_kinds_that_the_task_does_not_say_are_warned_of():
+    rng, curves = np.random.default_rng(0), {kind: [first, 1.0] for kind, first in FIRST.items()}
+    rows = [(e, rng.choice([*FIRST], p=[*SHARES[e].values()]), 1) for e in TRAVEL for _ in range(150)]
+    table = pd.DataFrame(rows, columns=["environment", "kind", "harvests"]).assign(subject=1)
+    foraging.from_stays(table, foraging.Task(curves, TRAVEL, chances=SHARES), patches="fresh")
+    with pytest.warns(
+        UserWarning, match="in environment 'rich' .* of the kinds low, middle, high, but the task says 33"
+    ):
+        foraging.from_stays(table[table["environment"] == "rich"], foraging.Task(curves, TRAVEL), patches="fresh")
+    never = foraging.Task(curves, {"rich": 6.0}, chances={"low": 0.0, "middle": 3.0, "high": 5.0})
+    with pytest.warns(UserWarning, match="but the task says 0, 38, 62 %"):
+        foraging.from_stays(table[table["environment"] == "rich"], never, patches="fresh")
 
 
 def test_tasks_from_depletions():

@@ -45,8 +45,8 @@ def test_csv_with_other_names_and_marks(tmp_path):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"", "not a table of comma-separated values"),
-        ("episode,time,site,reward\n1,0,bäume,1\n".encode("latin-1"), "not UTF-8 text"),
+        (b"", "c.csv is not a table of values with ',' between them"),
+        ("episode,time,site,reward\n1,0,bäume,1\n".encode("latin-1"), "is not a text file in UTF-8"),
         (b"episode,time,site,reward\n1,0,a,1\n1,1,a,two\n", "reward is 'two' in line 3 of .*c.csv"),
         (
             b"episode,time,site,reward\n1,0,a,1\n1,1,a,\n",

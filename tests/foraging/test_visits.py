@@ -20,7 +20,8 @@ TABLE = pd.DataFrame(
 
 
 def read(table=TABLE, task=TASK, patches="fresh", **names):
-    return foraging.from_stays(table, task, patches=patches, **names)
+    settings = {name: names.pop(name) for name in ("subjects", "separator") if name in names}
+    return foraging.from_stays(table, task, patches=patches, columns=names, **settings)
 
 
 def test_the_rats_are_as_their_readme_says():
@@ -137,7 +138,7 @@ def test_labels_of_a_file_stay_as_they_are_written(tmp_path):
 
 
 def test_columns_and_subjects_that_are_not_there():
-    with pytest.raises(ValueError, match=r"no column 'harvest' \(did you mean 'harvests'\?\).*harvests=\"…\""):
+    with pytest.raises(ValueError, match=r"no column 'harvest' \(did you mean 'harvests'\?\).*{\"harvests\": \"…\"}"):
         read(harvests="harvest")
     with pytest.raises(ValueError, match="subject 3 has no visits, there are 1, 2"):
         read(subjects=[1, 2, 3])
@@ -151,7 +152,7 @@ def test_columns_and_subjects_that_are_not_there():
         read(kind="tree", patch="tree", patches="session")
     with pytest.raises(ValueError, match="the table of visits has two columns 'kind': rename one of them"):
         read(TABLE.rename(columns={"tree": "kind"}))
-    with pytest.raises(ValueError, match='must be told apart: name their column, patch="…"'):
+    with pytest.raises(ValueError, match='must have names: give their column, columns={"patch": "…"}'):
         read(patches="session")
     with pytest.raises(ValueError, match="patches is 'full': give \"fresh\" if every visit"):
         read(patches="full")
@@ -196,6 +197,19 @@ def test_files_and_columns_that_are_no_tables(tmp_path):
         read(tmp_path / "book.xlsx")
     with pytest.raises(ValueError, match="the columns have different lengths, subject 2, kind 1: give every column"):
         read({"subject": [1, 2], "kind": ["low"]})
+
+
+def test_columns_by_their_old_names_warn_and_unknown_ones_are_refused():
+    with pytest.warns(DeprecationWarning, match=r"from_stays\(harvests=…\) is deprecated: use columns=…"):
+        old = foraging.from_stays(TABLE.rename(columns={"harvests": "n"}), TASK, patches="fresh", harvests="n")
+    pd.testing.assert_frame_equal(old.table, read().table)
+    with pytest.raises(ValueError, match="columns has the key 'tree', which is no needed column: its keys may be sub"):
+        read(tree="patch")
+    with (
+        pytest.warns(DeprecationWarning, match="kind=…"),
+        pytest.raises(TypeError, match="got columns and also kind=…: give columns alone"),
+    ):
+        foraging.from_stays(TABLE, TASK, patches="fresh", columns={}, kind="kind")
 
 
 def test_polars_tables_are_read():

@@ -12,19 +12,11 @@ from wane.extras import require
 from wane.lazy import attach
 
 if TYPE_CHECKING:
-    from wane.foraging import draw, figures
+    from wane.foraging import figures
     from wane.foraging.bayes import hierarchical
-    from wane.foraging.charnov import (
-        continuous_leaving_times,
-        estimate_task,
-        gain_curve,
-        harvests_beside_optimum,
-        long_run_rate,
-        optimal_harvests,
-    )
     from wane.foraging.choices import MapChooser, MapModel, Moves, fit_moves, read_moves
     from wane.foraging.comparison import Comparison, compare, cross_validate, leaving_chances
-    from wane.foraging.difference import leaving_difference, summarise
+    from wane.foraging.confusions import Confusion, confusion
     from wane.foraging.discounting import Discount, Exponential, HyperbolicDiscount, QuasiHyperbolic, TwoExponentials
     from wane.foraging.empirical import empirical_kernel, empirical_policy
     from wane.foraging.example import rats, rats_task
@@ -41,24 +33,28 @@ if TYPE_CHECKING:
         Parameter,
         RewardThreshold,
     )
-    from wane.foraging.mvt import marginal_values, mvt_leaving_times, threshold
-    from wane.foraging.named import NAMED, named_model
-    from wane.foraging.optimal import optimal_leaving_times, optimal_table
-    from wane.foraging.overstay import overstaying
-    from wane.foraging.patch_curves import DepletionFit, compare_depletions, fit_depletion
-    from wane.foraging.planners import Belief, CurveBelief, LinearDrop, Planner
+    from wane.foraging.optimal import optimal_leaving_times, optimal_table, overstaying
+    from wane.foraging.patch_curves import DepletionFit, compare_depletions, estimate_task, fit_depletion, gain_curve
+    from wane.foraging.planners import MODELS, Belief, CurveBelief, LinearDrop, Planner, find_model
     from wane.foraging.recording import Recording, from_events, join
     from wane.foraging.recovery import Recovery, recover, simulate
+    from wane.foraging.rule import leaving_difference, marginal_values, mvt_leaving_times, summarise, threshold
     from wane.foraging.task import Task
-    from wane.foraging.telling_apart import Confusion, confusion
-    from wane.foraging.track import Circle, from_track
+    from wane.foraging.theorem import (
+        continuous_leaving_times,
+        harvests_beside_optimum,
+        long_run_rate,
+        optimal_harvests,
+    )
+    from wane.foraging.track import Circle, Cleaning, from_track
     from wane.foraging.trajectory import check_table, read_csv, table_from_rollout
     from wane.foraging.visits import PatchVisits, from_stays
 
 __all__ = [
-    "NAMED",
+    "MODELS",
     "Belief",
     "Circle",
+    "Cleaning",
     "Comparison",
     "Confusion",
     "ConstantHazard",
@@ -94,11 +90,11 @@ __all__ = [
     "confusion",
     "continuous_leaving_times",
     "cross_validate",
-    "draw",
     "empirical_kernel",
     "empirical_policy",
     "estimate_task",
     "figures",
+    "find_model",
     "fit",
     "fit_depletion",
     "fit_moves",
@@ -115,7 +111,6 @@ __all__ = [
     "long_run_rate",
     "marginal_values",
     "mvt_leaving_times",
-    "named_model",
     "optimal_harvests",
     "optimal_leaving_times",
     "optimal_table",
@@ -132,4 +127,11 @@ __all__ = [
 ]
 
 require("foraging", "wane.foraging")
-__getattr__, __dir__ = attach(__name__)
+__getattr__, __dir__ = attach(
+    __name__,
+    renamed={
+        "NAMED": "wane.foraging.MODELS",
+        "draw": "wane.foraging.figures",
+        "named_model": "wane.foraging.find_model",
+    },
+)

@@ -19,16 +19,16 @@ import pandas as pd
 from jaxtyping import Array, Float
 
 from wane.extras import require
+from wane.foraging.arguments import Seed, check_arguments
 from wane.foraging.decisions import Counts, Decisions, TaskArrays, prepare, task_arrays
-from wane.foraging.door import Seed, at_the_door
 from wane.foraging.fitting import check_fittable
-from wane.foraging.models import Model, Parameter
+from wane.foraging.models import Model, Parameter, typical_point, values_at
 from wane.foraging.recovery import simulate
 from wane.foraging.visits import PatchVisits
 from wane.settings import Count
 
 
-@at_the_door
+@check_arguments
 def hierarchical(
     data: PatchVisits,
     model: Model,
@@ -53,7 +53,7 @@ def hierarchical(
         decisions, counts = prepare(data, model.learns)
         counts = Counts(*(jnp.asarray(each.sum(1)) for each in counts))
         task = task_arrays(data.task)
-        centre = jnp.stack([p.unbounded(jnp.asarray(p.typical, float)) for p in names])
+        centre = typical_point(names)
 
         def program() -> None:
             _program(numpyro, model, names, decisions, counts, task, centre)
@@ -94,7 +94,7 @@ def _program(
     # Animals differ from the mean in units of the spread, which is easier for the sampler if the spread is small.
     standard = numpyro.distributions.Normal(jnp.zeros((animals, len(names))), 1.0).to_event(2)
     z = mean + spread * numpyro.sample("offset", standard)
-    values = {p.name: p.value(z[:, i]) for i, p in enumerate(names)}
+    values = values_at(names, z.T)
     for i, parameter in enumerate(names):
         numpyro.deterministic(parameter.name, values[parameter.name])
         numpyro.deterministic(f"population_{parameter.name}", parameter.value(mean[i]))
@@ -132,7 +132,7 @@ def _describe(
         log_likelihood={"visits": samples["animal_log_likelihood"]},
         sample_stats={"diverging": divergent},
         posterior_predictive={"harvests": np.stack(predicted)[None]},
-        observed_data={"harvests": _mean_harvests(data)},
+        observed_data={"harvests": _mean_harvests(data.table, data)},
         coords=coords,
         dims=dims,
     )
@@ -146,14 +146,10 @@ def _predict(
     for number, (_, own) in enumerate(data.by_subject()):
         params = {name: float(value[number]) for name, value in values.items()}
         tables.append(simulate(model, own, params, seed=seed + number).table)
-    return _mean_of(pd.concat(tables), data)
+    return _mean_harvests(pd.concat(tables), data)
 
 
-def _mean_harvests(data: PatchVisits) -> Float[np.ndarray, "environments kinds"]:
-    return _mean_of(data.table, data)
-
-
-def _mean_of(table: Any, data: PatchVisits) -> Float[np.ndarray, "environments kinds"]:
+def _mean_harvests(table: Any, data: PatchVisits) -> Float[np.ndarray, "environments kinds"]:
     """Mean harvests for each environment and kind, NaN where there are no visits."""
     wide = table.groupby(["environment", "kind"])["harvests"].mean().unstack()
     return wide.reindex(index=data.task.environments, columns=data.task.kinds).to_numpy(float)

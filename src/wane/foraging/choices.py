@@ -24,10 +24,10 @@ from jaxtyping import Array, Float, Int
 from scipy import stats
 
 from wane.exact.representations import lambda_representation
-from wane.foraging.door import Level, at_the_door, require_fields
-from wane.foraging.fitting import determined
-from wane.foraging.models import Parameter, Params
-from wane.foraging.newton import minimise, profile_end
+from wane.foraging.arguments import Level, check_arguments, check_fields
+from wane.foraging.fitting import describe_estimates, determined
+from wane.foraging.models import Parameter, Params, typical_point, values_at
+from wane.foraging.newton import minimise_from
 from wane.settings import Count
 from wane.types import AnyArray, ArrayLike
 from wane.worlds.process import single_states
@@ -43,6 +43,9 @@ class Moves(NamedTuple):
     """Visits to each site that were paid before the move."""
     remaining: Float[AnyArray, "steps sites"]
     """What truly remained of each reward."""
+
+    def __repr__(self) -> str:
+        return f"Moves({len(self.state)} moves, {self.visits.shape[-1]} sites)"
 
 
 class MapChooser(abc.ABC):
@@ -82,7 +85,7 @@ class MapModel(MapChooser):
     needs_policies = True
 
     def __post_init__(self) -> None:
-        require_fields(self)
+        check_fields(self)
 
     def parameters(self, world: World) -> list[Parameter]:
         """The parameters: λ̂, the slope, and γ if it is fitted."""
@@ -99,7 +102,7 @@ class MapModel(MapChooser):
         return jnp.max(jnp.einsum("ptaj,tj->pta", phi[:, jnp.asarray(moves.state)], reward), 0)
 
 
-@at_the_door
+@check_arguments
 def read_moves(world: World, cells: Sequence[ArrayLike], actions: Sequence[ArrayLike]) -> Moves:
     """The moves of one animal, from the cells and the actions of its episodes (one more cell than actions).
 
@@ -141,27 +144,18 @@ def action_values(
     world: World, policies: Sequence[Any], lam: Any, discount: Any
 ) -> Float[Array, "policies states actions sites"]:
     """Φ^π(s, a, j) of every policy for a believed λ̂, as JAX arrays that can be differentiated."""
-    steps = jnp.asarray(transitions(world))
+    steps = jnp.asarray(world.mdp.dense())
     sites = single_states(world, "a model of choices on a map")
     at_site = (jnp.arange(world.n_states)[:, None] == jnp.asarray(sites)).astype(steps.dtype)
     found = []
     for policy in policies:
-        kernel = jnp.asarray(_as_array(world.mdp.under(policy)))
+        kernel: Any = world.mdp.under(policy)
+        kernel = jnp.asarray(kernel.toarray() if hasattr(kernel, "toarray") else kernel)
         phi = lambda_representation(kernel, lam, discount=discount, sites=sites).matrix
         later = jnp.einsum("sat,tj->saj", steps, jnp.asarray(phi))
         here = at_site[:, None, :]
         found.append(here + discount * jnp.where(here > 0, lam, 1.0) * later)
     return jnp.stack(found)
-
-
-def _as_array(kernel: Any) -> np.ndarray:
-    return np.asarray(kernel.toarray() if hasattr(kernel, "toarray") else kernel, float)
-
-
-def transitions(world: World) -> Float[np.ndarray, "states actions states"]:
-    """p(s' | s, a) as one array."""
-    each = [_as_array(world.mdp.under(np.full(world.n_states, action))) for action in range(world.n_actions)]
-    return np.stack(each, 1)
 
 
 def log_probability(world: World, policies: Sequence[Any], model: MapChooser, params: Params, moves: Moves) -> Array:
@@ -170,7 +164,7 @@ def log_probability(world: World, policies: Sequence[Any], model: MapChooser, pa
     return jnp.sum(jnp.take_along_axis(chosen, jnp.asarray(moves.action)[:, None], 1))
 
 
-@at_the_door
+@check_arguments
 def fit_moves(
     world: World,
     moves: Moves,
@@ -198,25 +192,13 @@ def fit_moves(
     rise = stats.chi2.ppf(level, 1) / 2
 
     def aim(z: Array) -> Array:
-        return -log_probability(world, chosen, model, {p.name: p.value(z[i]) for i, p in enumerate(names)}, moves)
-
-    def solve(begin: Array) -> tuple[Any, Array]:
-        found = jax.vmap(partial(minimise, aim))(begin)
-        best = jax.tree_util.tree_map(lambda a: a[jnp.nanargmin(found.value)], found)
-        ends = jax.vmap(jax.vmap(lambda i, way: profile_end(aim, best, i, way, rise), (None, 0)), (0, None))(
-            jnp.arange(len(names)), jnp.array([-1.0, 1.0])
-        )
-        return best, ends
+        return -log_probability(world, chosen, model, values_at(names, z), moves)
 
     with jax.enable_x64(True):
-        centre = jnp.stack([p.unbounded(jnp.asarray(p.typical, float)) for p in names])
         draws = np.random.default_rng(0).normal(size=(starts, len(names)))
         draws[0] = 0.0
-        best, ends = jax.jit(solve)(centre + jnp.asarray(draws))
+        best, ends = jax.jit(partial(minimise_from, aim))(typical_point(names) + jnp.asarray(draws), rise)
         z, ends = np.asarray(best.z), np.asarray(ends)
-        model.check(world, {p.name: p.value(jnp.asarray(z[i])) for i, p in enumerate(names)}, moves)
-        rows = [[float(p.value(jnp.asarray(x))) for x in (z[i], *ends[i])] for i, p in enumerate(names)]
-    table = pd.DataFrame(rows, columns=["value", "low", "high"])
-    table.insert(0, "parameter", [p.name for p in names])
-    table["identified"] = determined(ends, names)
+        model.check(world, values_at(names, jnp.asarray(z)), moves)
+        table = describe_estimates(names, z, ends, determined(ends, names))
     return table, -float(best.value)

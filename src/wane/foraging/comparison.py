@@ -17,19 +17,19 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Array, Float
 
+from wane.foraging.arguments import Seed, check_arguments
 from wane.foraging.decisions import Counts, Decisions, TaskArrays, expand, prepare, task_arrays
-from wane.foraging.door import Seed, at_the_door
-from wane.foraging.fitting import Batch, Fit, batch_axes, check_fittable, fit_all, objective
-from wane.foraging.models import Model, Parameter
+from wane.foraging.fitting import DataSets, Fit, check_fittable, fit_all, objective, set_axes
+from wane.foraging.models import Model, Parameter, values_at
 from wane.foraging.newton import minimise
-from wane.foraging.sources import counted, shown
+from wane.foraging.sources import counted, listed, shown
 from wane.foraging.visits import PatchVisits
 from wane.settings import Count, Range
 
 Blocks = Annotated[int, Range(0, 1_000_000, "a whole number of blocks")]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Comparison:
     """Models that were fitted to the same visits."""
 
@@ -40,8 +40,15 @@ class Comparison:
     fits: dict[str, Fit]
     """The fits by the names of the models."""
 
+    def __repr__(self) -> str:
+        validated = self.table["held_out"].notna().all()
+        worse = -self.table["difference"] if validated else self.table["delta_aic"]
+        models = [f"{name} +{x:.1f}" for name, x in zip(self.table["model"], worse, strict=True)]
+        what = "log-probability of held-out blocks below the best" if validated else "AIC above the best"
+        return f"Comparison({what}: {listed(models)})"
 
-@at_the_door
+
+@check_arguments
 def compare(
     data: PatchVisits,
     models: Sequence[Model],
@@ -61,9 +68,9 @@ def compare(
     for model in models:
         check_fittable(data, model)
     fits = dict(zip(names, fit_all(data, models, pooled=pooled, starts=starts, seed=seed), strict=True))
-    rows = [_by_subject(found, cross_validate(found, blocks) if blocks else None) for found in fits.values()]
-    by_subject = pd.concat(rows, ignore_index=True)
-    return Comparison(_summarise(by_subject, fits), by_subject.drop(columns="units"), fits)
+    held = {name: cross_validate(found, blocks) if blocks else np.full((1, 1), np.nan) for name, found in fits.items()}
+    by_subject = pd.concat([_by_subject(found, held[name]) for name, found in fits.items()], ignore_index=True)
+    return Comparison(_summarise(by_subject, held), by_subject, fits)
 
 
 def distinct_names(models: Sequence[Model]) -> list[str]:
@@ -89,7 +96,7 @@ def _check_blocks(data: PatchVisits, blocks: int) -> None:
         )
 
 
-@at_the_door
+@check_arguments
 def cross_validate(found: Fit, blocks: Blocks) -> Float[np.ndarray, "subjects blocks"]:
     """The log-probability of each block of each subject, with parameters that were fitted to the other blocks.
 
@@ -109,27 +116,26 @@ def cross_validate(found: Fit, blocks: Blocks) -> Float[np.ndarray, "subjects bl
         return np.asarray(_test(model, names, decisions, held, task, z))
 
 
-def _spread(decisions: Decisions, train: Counts, pooled: bool) -> Batch:
+def _spread(decisions: Decisions, train: Counts, pooled: bool) -> DataSets:
     """Training sets, one for each block and (unless pooled) subject. The second axis is animals with one fit."""
     subjects, blocks, _ = train.stays.shape
     shared = decisions.kind.ndim == 1
     if pooled:
         counts = Counts(*(jnp.swapaxes(each, 0, 1) for each in train))
-        return Batch(decisions if shared else Decisions(*(jnp.stack([a] * blocks) for a in decisions)), counts)
+        return DataSets(decisions if shared else Decisions(*(jnp.stack([a] * blocks) for a in decisions)), counts)
     counts = Counts(*(each.reshape(subjects * blocks, 1, -1) for each in train))
-    return Batch(decisions if shared else Decisions(*(jnp.repeat(a, blocks, 0)[:, None] for a in decisions)), counts)
+    return DataSets(decisions if shared else Decisions(*(jnp.repeat(a, blocks, 0)[:, None] for a in decisions)), counts)
 
 
 @partial(jax.jit, static_argnums=(0, 1))
-def _train(model: Model, names: tuple[Parameter, ...], batch: Batch, task: TaskArrays, start: Array) -> Array:
+def _train(model: Model, names: tuple[Parameter, ...], sets: DataSets, task: TaskArrays, start: Array) -> Array:
     """The parameters of every training set: (subjects, blocks, parameters). Searches start from the fit to all data."""
-    sets = len(batch.counts.stays)
-    begin = jnp.repeat(start, sets // len(start), 0)
+    begin = jnp.repeat(start, len(sets.counts.stays) // len(start), 0)
 
-    def one(each: Batch, z: Array) -> Array:
+    def one(each: DataSets, z: Array) -> Array:
         return minimise(partial(objective, model, names, each, task), z).z
 
-    found = jax.vmap(one, (batch_axes(batch), 0))(batch, begin)
+    found = jax.vmap(one, (set_axes(sets), 0))(sets, begin)
     return found.reshape(len(start), -1, found.shape[-1])
 
 
@@ -140,53 +146,37 @@ def _test(
     shared = decisions.kind.ndim == 1
 
     def one(each: Decisions, counts: Counts, values: Array) -> Array:
-        params = {parameter.name: parameter.value(values[i]) for i, parameter in enumerate(names)}
-        return model.log_likelihood(params, each, counts, task)
+        return model.log_likelihood(values_at(names, values), each, counts, task)
 
     over_blocks = jax.vmap(one, (None, 0, 0))
     return jax.vmap(over_blocks, (None if shared else 0, 0, 0))(decisions, held, z)
 
 
-def _by_subject(found: Fit, held: Float[np.ndarray, "subjects blocks"] | None) -> pd.DataFrame:
-    """The likelihoods of one model. `units` holds the parts of `held_out` whose differences are independent."""
+def _by_subject(found: Fit, held: Float[np.ndarray, "subjects blocks"]) -> pd.DataFrame:
+    """The likelihoods of one model for every subject that was fitted."""
     rows = found.likelihoods.assign(model=found.model.name).drop(columns="agree")
-    if held is None:
-        return _with_units(rows, np.nan, [[np.nan]] * len(rows))
-    if found.pooled:
-        units = held.sum(1) if len(held) > 1 else held[0]
-        return _with_units(rows, held.sum(), [units.tolist()])
-    return _with_units(rows, held.sum(1), [[x] for x in held.sum(1)] if len(held) > 1 else [held[0].tolist()])
+    return rows.assign(held_out=held.sum() if len(rows) == 1 else held.sum(1) if len(held) > 1 else np.nan)
 
 
-def _with_units(rows: pd.DataFrame, held_out: Any, units: list[list[float]]) -> pd.DataFrame:
-    """Returns the rows with the held-out log-probability: its sum, and its independent parts."""
-    rows = rows.assign(held_out=held_out)
-    rows["units"] = pd.Series(units, rows.index, dtype=object)
-    return rows
-
-
-def _summarise(by_subject: pd.DataFrame, fits: dict[str, Fit]) -> pd.DataFrame:
+def _summarise(by_subject: pd.DataFrame, held: dict[str, Float[np.ndarray, "subjects blocks"]]) -> pd.DataFrame:
     """One row for each model, sorted by cross-validation, or by AIC if there was none."""
-    rows, units = [], {}
-    for name in fits:
-        own = by_subject[by_subject["model"] == name]
-        units[name] = np.concatenate(own["units"].tolist())
-        sums = own[["parameters", "log_likelihood", "aic", "bic", "held_out"]].sum(min_count=1)
-        rows.append({"model": name} | sums.to_dict())
-    table = pd.DataFrame(rows).astype({"parameters": int})
+    columns = ["parameters", "log_likelihood", "aic", "bic", "held_out"]
+    table = by_subject.groupby("model", sort=False)[columns].sum(min_count=1).reset_index()
+    # Animals are independent of each other, and so are, where there is one animal, its blocks.
+    units = {name: each.sum(1) if len(each) > 1 else each[0] for name, each in held.items()}
     validated = table["held_out"].notna().all()
     table = table.sort_values("held_out" if validated else "aic", ascending=not validated, ignore_index=True)
     best = units[table["model"].iloc[0]]
     differences = [units[name] - best for name in table["model"]]
     table["difference"] = [float(np.sum(each)) for each in differences]
-    many = len(best) > 1
-    table["se"] = [float(np.sqrt(len(each)) * np.std(each, ddof=1)) if many else np.nan for each in differences]
+    several = len(best) > 1
+    table["se"] = [float(np.sqrt(len(each)) * np.std(each, ddof=1)) if several else np.nan for each in differences]
     table["delta_aic"] = table["aic"] - table["aic"].min()
     table["delta_bic"] = table["bic"] - table["bic"].min()
     return table
 
 
-@at_the_door
+@check_arguments
 def leaving_chances(found: Fit, subject: Any = None) -> pd.DataFrame:
     """The model's probability of leaving at each decision that was made, and the observed fraction.
 
@@ -202,10 +192,9 @@ def leaving_chances(found: Fit, subject: Any = None) -> pd.DataFrame:
     with jax.enable_x64(True):
         decisions, _ = prepare(data, True)
         task = task_arrays(data.task)
-        z = np.broadcast_to(found.z, (len(data.subjects), found.z.shape[1]))
-        values = [_named(model, data, each) for each in z]
-        stacked = {name: jnp.stack([each[name] for each in values]) for name in values[0]}
-        logits = np.asarray(_leaving(model, stacked, decisions, task))
+        z = jnp.broadcast_to(jnp.asarray(found.z), (len(data.subjects), found.z.shape[1]))
+        params = values_at(model.parameters(data.task), z.T)
+        logits = np.asarray(_leaving(model, params, decisions, task))
     place = rows.groupby("subject").cumcount().to_numpy()
     rows["predicted"] = 1 / (1 + np.exp(-logits[rows["subject"].to_numpy(), place]))
     if subject is not None:
@@ -223,8 +212,3 @@ def leaving_chances(found: Fit, subject: Any = None) -> pd.DataFrame:
 def _leaving(model: Model, params: dict[str, Array], decisions: Decisions, task: TaskArrays) -> Array:
     """The log-odds of every animal: (subjects, decisions)."""
     return jax.vmap(lambda own, each: model.leaving(own, each, task))(params, decisions)
-
-
-def _named(model: Model, data: PatchVisits, z: Float[np.ndarray, " parameters"]) -> dict[str, Any]:
-    """The parameters by name at unbounded numbers z."""
-    return {p.name: p.value(jnp.asarray(z[i])) for i, p in enumerate(model.parameters(data.task))}

@@ -5,7 +5,7 @@ decision once, with the number of times that the animal stayed and the number of
 decisions of eight rats are 82 distinct ones. Models that learn see all decisions in order.
 """
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -28,7 +28,7 @@ class TaskArrays(eqx.Module):
     """A task as arrays, for models."""
 
     curve: Float[AnyArray, "kinds harvests"]
-    weights: Float[AnyArray, " kinds"]
+    weights: Float[AnyArray, "environments kinds"]
     away: Float[AnyArray, " environments"]
     harvest: Scalar
     environments: tuple[Hashable, ...] = eqx.field(static=True, default=())
@@ -77,29 +77,35 @@ def task_arrays(task: Task) -> TaskArrays:
     return TaskArrays(curve, weights, away, float(task.harvest), tuple(task.environments))
 
 
+def codes(labels: pd.Series, known: Sequence[Any]) -> Int[np.ndarray, " rows"]:
+    """The number of each label among those that the task knows."""
+    return pd.Categorical(labels, categories=known).codes.astype(np.int64)
+
+
+def decisions_after(
+    data: PatchVisits, visit: Int[np.ndarray, "*visits"], harvests: Int[np.ndarray, "*harvests"]
+) -> Decisions:
+    """The decisions after some harvests of some visits, by their rows in the table; made or not."""
+    visit, n = np.broadcast_arrays(visit, harvests)
+    table, task, rewards = data.table, data.task, data.rewards
+    environment = codes(table["environment"], task.environments)[visit]
+    kind = codes(table["kind"], task.kinds)[visit]
+    paid = rewards[visit, 0], rewards[visit, n - 1], rewards[visit, n]
+    return Decisions(environment, kind, n, *paid, np.where(n == 1, task.away[environment], 0.0))
+
+
 def expand(data: PatchVisits) -> pd.DataFrame:
     """One row for each decision, in order: the fields of `Decisions`, subject, visit, stays and leaves."""
-    table, task = data.table, data.task
-    count = table["harvests"].to_numpy()
-    visit = np.repeat(np.arange(len(table)), count)
+    count, censored = data.table["harvests"].to_numpy(), data.table["censored"].to_numpy()
+    visit = np.repeat(np.arange(len(count)), count)
     n = np.arange(len(visit)) - np.repeat(np.cumsum(count) - count, count) + 1
-    environment = pd.Categorical(table["environment"], categories=task.environments).codes[visit].astype(np.int64)
     last = n == count[visit]
-    observed = ~(last & table["censored"].to_numpy()[visit])
-    return pd.DataFrame(
-        {
-            "subject": pd.factorize(table["subject"])[0][visit],
-            "visit": visit,
-            "environment": environment,
-            "kind": pd.Categorical(table["kind"], categories=task.kinds).codes[visit].astype(np.int64),
-            "harvests": n,
-            "first_reward": data.rewards[visit, 0],
-            "reward": data.rewards[visit, n - 1],
-            "next_reward": data.rewards[visit, n],
-            "away": np.where(n == 1, task.away[environment], 0.0),
-            "stays": (observed & ~last).astype(float),
-            "leaves": (observed & last).astype(float),
-        }
+    observed = ~(last & censored[visit])
+    return pd.DataFrame(decisions_after(data, visit, n)._asdict()).assign(
+        subject=pd.factorize(data.table["subject"])[0][visit],
+        visit=visit,
+        stays=(observed & ~last).astype(float),
+        leaves=(observed & last).astype(float),
     )
 
 

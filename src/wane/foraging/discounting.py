@@ -10,11 +10,11 @@ the forager is, as in Kurth-Nelson and Redish (2009), a population of exponentia
 with its own rate, and their preferences are averaged.
 
 Kane et al. (2019) explain the rats by quasi-hyperbolic discounting "with separate components for short- and long-term
-rewards". It has two forms. `TwoExponentials` is the form of McClure et al. (2007) for continuous time: a steep system
-with the rate q and a shallow one with the rate s. `QuasiHyperbolic` is the form of Laibson (1997), in which everything
+rewards". There are two kinds. `TwoExponentials` is that of McClure et al. (2007) for continuous time: a steep system
+with the rate q and a shallow one with the rate s. `QuasiHyperbolic` is that of Laibson (1997), in which everything
 beyond the next harvest is multiplied by β: the steep system is then a planner of weight 1 − β that counts only the next
 harvest, without discount. In total, the next harvest is worth 1 − β + β e^(−sh) times its reward. The experiment `rats`
-and the model "quasi-hyperbolic" use the second form, which has one parameter less. Kane et al. fit their model to
+and the model "quasi-hyperbolic" use the second kind, which has one parameter less. Kane et al. fit their model to
 several tasks of the same rats at once; here there is one task, so the parameters need not agree.
 Rates are per unit of time of the task.
 """

@@ -10,12 +10,12 @@ from collections.abc import Sequence
 import numpy as np
 from jaxtyping import Float, Int
 
-from wane.foraging.door import NotNegative, at_the_door
+from wane.foraging.arguments import NotNegative, check_arguments
 from wane.settings import Count
 from wane.types import ArrayLike
 
 
-@at_the_door
+@check_arguments
 def empirical_kernel(
     sequences: Sequence[ArrayLike], n_states: Count, *, prior: NotNegative = 0.0
 ) -> Float[np.ndarray, "states states"]:
@@ -33,7 +33,7 @@ def empirical_kernel(
     return counts / counts.sum(1, keepdims=True)
 
 
-@at_the_door
+@check_arguments
 def empirical_policy(
     states: Sequence[ArrayLike],
     actions: Sequence[ArrayLike],

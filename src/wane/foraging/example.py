@@ -5,7 +5,7 @@ from typing import Literal
 
 import pandas as pd
 
-from wane.foraging.door import at_the_door
+from wane.foraging.arguments import check_arguments
 from wane.foraging.task import Task
 from wane.foraging.visits import PatchVisits, from_stays
 
@@ -24,7 +24,7 @@ def rats_task() -> Task:
     return Task.linear(first, 8, travel, harvest=10, time_unit="s", reward_unit="µL")
 
 
-@at_the_door
+@check_arguments
 def rats(last_harvest: Literal["chosen", "forced"] = "chosen") -> PatchVisits:
     """2,615 visits of eight rats to fresh patches (`wane.foraging.example.CITATION`; cite it if you use them).
 
@@ -44,4 +44,4 @@ def rats(last_harvest: Literal["chosen", "forced"] = "chosen") -> PatchVisits:
     if last_harvest == "forced":
         table["most"] = table["patch"].map({"low": 7, "middle": 11, "high": 15})
         names["limit"] = "most"
-    return from_stays(table, rats_task(), patches="fresh", **names)
+    return from_stays(table, rats_task(), patches="fresh", columns=names)

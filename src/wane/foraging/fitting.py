@@ -34,10 +34,11 @@ import pandas as pd
 from jaxtyping import Array, Bool, Float
 from scipy import stats
 
+from wane.foraging.arguments import Level, Seed, check_arguments
 from wane.foraging.decisions import Counts, Decisions, Prepared, TaskArrays, prepare, task_arrays
-from wane.foraging.door import Level, Seed, at_the_door
-from wane.foraging.models import Model, Parameter
-from wane.foraging.newton import LARGEST, Minimum, minimise, profile_end
+from wane.foraging.models import Model, Parameter, typical_point, values_at
+from wane.foraging.newton import LARGEST, Minimum, minimise, profiles
+from wane.foraging.sources import counted, listed
 from wane.foraging.task import Task
 from wane.foraging.visits import PatchVisits
 from wane.settings import Count
@@ -54,7 +55,7 @@ EVERYONE = "all"
 """The subject of a pooled fit."""
 
 
-class Batch(NamedTuple):
+class DataSets(NamedTuple):
     """Data sets that are fitted in one call. Axes: data sets, animals that share parameters, decisions."""
 
     decisions: Decisions
@@ -70,7 +71,7 @@ class Fit:
     data: PatchVisits
     pooled: bool
     estimates: pd.DataFrame
-    """One row for each subject and parameter: value, low, high, identified."""
+    """One row for each subject and parameter: value, low, high, unit, identified."""
     likelihoods: pd.DataFrame
     """One row for each subject: log_likelihood, decisions, parameters, aic, bic, agree (the share of starts that found
     the same maximum)."""
@@ -91,11 +92,14 @@ class Fit:
         return dict(zip(rows["parameter"], rows["value"].astype(float), strict=True))
 
     def __repr__(self) -> str:
-        who = "pooled" if self.pooled else f"{len(self.likelihoods)} subjects"
+        who = counted(len(self.likelihoods), "subject")
+        if self.pooled:
+            rows = self.estimates[["parameter", "value", "unit"]].itertuples(index=False)
+            who = "pooled: " + listed([f"{name} = {value:.3g} {unit}".rstrip() for name, value, unit in rows])
         return f"Fit({self.model.name}, {who}, log-likelihood {self.log_likelihood:.2f})"
 
 
-@at_the_door
+@check_arguments
 def fit(
     data: PatchVisits,
     model: Model,
@@ -116,13 +120,17 @@ def fit(
     intervals = ("profile" if model.kinks else "hessian") if intervals is None else intervals
     with jax.enable_x64(True):
         prepared = prepare(data, model.learns)
-        batch = make_batch(prepared, pooled, model.learns)
-        best, agree = solve(model, data.task, batch, starts, seed)
-        ends, identified = _intervals(model, data.task, batch, best, intervals, level)
+        sets = make_sets(prepared, pooled, model.learns)
+        best, agree = solve(model, data.task, sets, starts, seed)
+        ends, identified = _intervals(model, data.task, sets, best, intervals, level)
         parameters = model.parameters(data.task)
         subjects = [EVERYONE] if pooled else data.subjects
-        estimates = _estimates(subjects, parameters, np.asarray(best.z), ends, identified)
-    decisions = np.asarray(batch.counts.stays + batch.counts.leaves).sum((1, 2))
+        each = zip(np.asarray(best.z), ends, identified, strict=True)
+        rows = [describe_estimates(parameters, *own) for own in each]
+    estimates = pd.concat(rows, ignore_index=True)
+    estimates.insert(0, "subject", [subject for subject in subjects for _ in parameters])
+    estimates.insert(5, "unit", [p.unit for p in parameters] * len(subjects))
+    decisions = np.asarray(sets.counts.stays + sets.counts.leaves).sum((1, 2))
     likelihoods = describe_likelihoods(subjects, -np.asarray(best.value), decisions, len(parameters)).assign(
         agree=agree
     )
@@ -163,38 +171,39 @@ def check_fittable(data: PatchVisits, model: Model) -> None:
             )
 
 
-def make_batch(prepared: Prepared, pooled: bool, learns: bool) -> Batch:
+def make_sets(prepared: Prepared, pooled: bool, learns: bool) -> DataSets:
     """Data sets for `solve`: one for each subject, or one with all of them."""
     counts = Counts(*(jnp.asarray(each.sum(1)) for each in prepared.counts))
     if not learns:
         # All animals make the same distinct decisions, so those who share parameters can be added up.
         counts = Counts(*(each.sum(0, keepdims=True) for each in counts)) if pooled else counts
-        return Batch(prepared.decisions, Counts(*(each[:, None] for each in counts)))
+        return DataSets(prepared.decisions, Counts(*(each[:, None] for each in counts)))
     axis = 0 if pooled else 1
     decisions, counts = (
         jax.tree_util.tree_map(lambda a: jnp.expand_dims(a, axis), each) for each in (prepared.decisions, counts)
     )
-    return Batch(decisions, counts)
+    return DataSets(decisions, counts)
 
 
-def objective(model: Model, names: tuple[Parameter, ...], batch: Batch, task: TaskArrays, z: Any) -> Any:
+def objective(model: Model, names: tuple[Parameter, ...], sets: DataSets, task: TaskArrays, z: Any) -> Any:
     """Minus the log-likelihood of one data set (animals, decisions) at unbounded numbers z."""
-    params = {parameter.name: parameter.value(z[i]) for i, parameter in enumerate(names)}
-    shared = batch.decisions.kind.ndim == 1
+    params = values_at(names, z)
+    shared = sets.decisions.kind.ndim == 1
     axes = None if shared else 0
 
     def one(decisions: Decisions, counts: Counts) -> Any:
         return model.log_likelihood(params, decisions, counts, task)
 
-    return -jnp.sum(jax.vmap(one, (axes, 0))(batch.decisions, batch.counts))
+    return -jnp.sum(jax.vmap(one, (axes, 0))(sets.decisions, sets.counts))
 
 
-def solve(model: Model, task: Task, batch: Batch, starts: int, seed: int) -> tuple[Minimum, Float[np.ndarray, " sets"]]:
+def solve(
+    model: Model, task: Task, sets: DataSets, starts: int, seed: int
+) -> tuple[Minimum, Float[np.ndarray, " sets"]]:
     """The best of many searches for each data set, and the share of the searches that found it."""
     names = tuple(model.parameters(task))
-    begin = jnp.stack([jnp.asarray(p.unbounded(jnp.asarray(p.typical, float)), float) for p in names])
     draws = np.random.default_rng(seed).normal(size=(DRAWS_A_START * starts, len(names)))
-    found = _search(model, names, batch, task_arrays(task), begin + jnp.asarray(1.5 * draws), starts)
+    found = _search(model, names, sets, task_arrays(task), typical_point(names) + jnp.asarray(1.5 * draws), starts)
     value = jnp.where(jnp.isfinite(found.value), found.value, jnp.inf)
     best = jnp.argmin(value, axis=1)
     chosen = jax.tree_util.tree_map(lambda a: a[jnp.arange(len(best)), best], found)
@@ -206,59 +215,53 @@ def solve(model: Model, task: Task, batch: Batch, starts: int, seed: int) -> tup
     return chosen, agree
 
 
-def batch_axes(batch: Batch) -> Batch:
-    """Which axis of a batch runs over data sets, for `jax.vmap`."""
-    shared = batch.decisions.kind.ndim == 1
-    return Batch(Decisions(*[None if shared else 0] * len(Decisions._fields)), Counts(0, 0))  # pyright: ignore[reportArgumentType]
+def set_axes(sets: DataSets) -> DataSets:
+    """Which axis runs over data sets, for `jax.vmap`."""
+    shared = sets.decisions.kind.ndim == 1
+    return DataSets(Decisions(*[None if shared else 0] * len(Decisions._fields)), Counts(0, 0))  # pyright: ignore[reportArgumentType]
 
 
-def _for_each_set(one: Callable[..., Any], batch: Batch, *others: Any) -> Any:
-    """Calls `one` for every data set of a batch, with its entry of each of `others`, and stacks the results.
+def _for_each_set(one: Callable[..., Any], sets: DataSets, *others: Any) -> Any:
+    """Calls `one` for every data set, with its entry of each of `others`, and stacks the results.
 
     Under `vmap` all searches go on until the slowest has found its minimum, and profiles are searches within searches:
     for 80 simulated rats, `vmap` takes four times as long as one data set after the other. Models that learn go through
     thousands of decisions, for which `vmap` is faster.
     """
-    if batch.decisions.kind.ndim > 1:
-        return jax.vmap(one, (batch_axes(batch), *[0] * len(others)))(batch, *others)
-    return jax.lax.map(lambda each: one(Batch(batch.decisions, each[0]), *each[1:]), (batch.counts, *others))
+    if sets.decisions.kind.ndim > 1:
+        return jax.vmap(one, (set_axes(sets), *[0] * len(others)))(sets, *others)
+    return jax.lax.map(lambda each: one(DataSets(sets.decisions, each[0]), *each[1:]), (sets.counts, *others))
 
 
 @partial(jax.jit, static_argnums=(0, 1, 5))
 def _search(
-    model: Model, names: tuple[Parameter, ...], batch: Batch, task: TaskArrays, draws: Array, starts: int
+    model: Model, names: tuple[Parameter, ...], sets: DataSets, task: TaskArrays, draws: Array, starts: int
 ) -> Minimum:
     """Searches from the `starts` best draws of each data set. Returns minima with axes (data sets, starts)."""
 
-    def one(each: Batch) -> Minimum:
+    def one(each: DataSets) -> Minimum:
         aim = partial(objective, model, names, each, task)
         value = jax.lax.map(aim, draws)
         _, chosen = jax.lax.top_k(-jnp.where(jnp.isfinite(value), value, jnp.inf), starts)
         return jax.vmap(partial(minimise, aim))(draws[chosen])
 
-    return _for_each_set(one, batch)
+    return _for_each_set(one, sets)
 
 
 @partial(jax.jit, static_argnums=(0, 1))
 def _profiles(
-    model: Model, names: tuple[Parameter, ...], batch: Batch, task: TaskArrays, best: Minimum, rise: Any
+    model: Model, names: tuple[Parameter, ...], sets: DataSets, task: TaskArrays, best: Minimum, rise: Any
 ) -> Array:
     """The ends of all profile intervals: (data sets, parameters, 2)."""
 
-    def one(each: Batch, found: Minimum) -> Array:
-        aim = partial(objective, model, names, each, task)
+    def one(each: DataSets, found: Minimum) -> Array:
+        return profiles(partial(objective, model, names, each, task), found, rise)
 
-        def end(index: Array, direction: Array) -> Array:
-            return profile_end(aim, found, index, direction, rise)
-
-        over = jax.vmap(jax.vmap(end, (None, 0)), (0, None))
-        return over(jnp.arange(len(names)), jnp.array([-1.0, 1.0]))
-
-    return _for_each_set(one, batch, best)
+    return _for_each_set(one, sets, best)
 
 
 def _intervals(
-    model: Model, task: Task, batch: Batch, best: Minimum, how: str, level: float
+    model: Model, task: Task, sets: DataSets, best: Minimum, how: str, level: float
 ) -> tuple[Float[np.ndarray, "sets parameters 2"], np.ndarray]:
     """The ends of the intervals on the unbounded scale, and whether each parameter is identified."""
     z, hessian = np.asarray(best.z), np.asarray(best.hessian)
@@ -272,7 +275,7 @@ def _intervals(
         ends, identified = np.stack([z - half, z + half], -1), identified & ~_at_kink(best)[:, None]
     else:
         names, rise = tuple(model.parameters(task)), stats.chi2.ppf(level, 1) / 2
-        ends = np.asarray(_profiles(model, names, batch, task_arrays(task), best, rise))
+        ends = np.asarray(_profiles(model, names, sets, task_arrays(task), best, rise))
         identified = determined(ends, names)
     return np.where(identified[..., None], ends, np.nan), identified
 
@@ -306,23 +309,15 @@ def _inverse(
     return found
 
 
-def _estimates(
-    subjects: list[Any],
-    parameters: list[Parameter],
-    z: Float[np.ndarray, "sets parameters"],
-    ends: Float[np.ndarray, "sets parameters 2"],
-    identified: np.ndarray,
+def describe_estimates(
+    parameters: Sequence[Parameter],
+    z: Float[np.ndarray, " parameters"],
+    ends: Float[np.ndarray, "parameters 2"],
+    identified: Bool[np.ndarray, " parameters"],
 ) -> pd.DataFrame:
-    """One row for each subject and parameter, in the units of the parameter."""
-    rows = []
-    for s, subject in enumerate(subjects):
-        for i, parameter in enumerate(parameters):
-            value, low, high = (float(parameter.value(jnp.asarray(x))) for x in (z[s, i], *ends[s, i]))
-            known = bool(identified[s, i])
-            rows.append(
-                dict(subject=subject, parameter=parameter.name, value=value, low=low, high=high, identified=known)
-            )
-    return pd.DataFrame(rows)
+    """One row for each parameter, in its own units: parameter, value, low, high, identified."""
+    rows = [[p.name, *(float(p.value(jnp.asarray(x))) for x in (z[i], *ends[i]))] for i, p in enumerate(parameters)]
+    return pd.DataFrame(rows, columns=["parameter", "value", "low", "high"]).assign(identified=identified)
 
 
 def describe_likelihoods(

@@ -4,7 +4,7 @@ A bout is a run of steps at one site. It ends with a leaving if the next step is
 nobody knows how long the bout would have gone on: it is `censored`.
 
 The time of leaving is the last time at the site. That is the step t at which the agent chooses to go, and to which the
-rule of the marginal value theorem applies (`wane.foraging.mvt`).
+rule of the marginal value theorem applies (`wane.foraging.rule`).
 
     >>> table = pd.DataFrame({"episode": 0, "time": [1, 2, 3, 4], "site": [7, 7, -1, 7], "reward": [4, 2, 0, 1]})
     >>> print(bouts(table).to_string(index=False))

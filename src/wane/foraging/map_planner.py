@@ -26,8 +26,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from wane.foraging.choices import MapChooser, Moves, log_probability, map_parameters, transitions
-from wane.foraging.door import require_fields
+from wane.foraging.arguments import check_fields
+from wane.foraging.choices import MapChooser, Moves, log_probability, map_parameters
 from wane.foraging.models import Parameter, Params
 from wane.settings import Count
 from wane.worlds.world import World
@@ -49,7 +49,7 @@ class MapPlanner(MapChooser):
     """Whether γ is fitted, between 0 and 0.97; otherwise it is the world's, which must be below 1."""
 
     def __post_init__(self) -> None:
-        require_fields(self)
+        check_fields(self)
 
     def parameters(self, world: World) -> list[Parameter]:
         """The parameters: λ̂, the slope, and γ if it is fitted."""
@@ -139,7 +139,7 @@ def _successors(
     world: World,
 ) -> tuple[Int[np.ndarray, "states actions successors"], Float[np.ndarray, "states actions successors"]]:
     """The states to which each action can lead, and their probabilities; unused places have probability 0."""
-    chance = transitions(world)
+    chance = np.asarray(world.mdp.dense(), float)
     most = int((chance > 0).sum(-1).max())
     to = np.argsort(-chance, axis=-1, kind="stable")[..., :most]
     return to, np.take_along_axis(chance, to, -1)

@@ -16,7 +16,7 @@ A model that learns from what it receives is a `LearningModel`: `start` returns 
 """
 
 import abc
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -26,8 +26,8 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from wane.foraging.decisions import Counts, Decisions, TaskArrays, log_likelihood
-from wane.foraging.renewal import best_rate
 from wane.foraging.task import Task
+from wane.foraging.theorem import best_rates
 from wane.types import Scalar
 
 Params = Mapping[str, Any]
@@ -43,6 +43,8 @@ class Parameter(NamedTuple):
     high: float
     typical: float
     """A value of the usual size; searches start around it. For parameters without bounds it sets the scale."""
+    unit: str = ""
+    """The name of its unit, for tables and figures: "µL", "1/s". Empty for numbers without one."""
 
     def value(self, z: Any) -> Any:
         """The parameter for an unbounded number z."""
@@ -56,6 +58,16 @@ class Parameter(NamedTuple):
             share = (value - self.low) / (self.high - self.low)
             return jnp.log(share) - jnp.log1p(-share)
         return jnp.log(value - self.low) if np.isfinite(self.low) else value / abs(self.typical)
+
+
+def values_at(parameters: Sequence[Parameter], z: Any) -> dict[str, Any]:
+    """The parameters by name at unbounded numbers z, whose first axis runs over parameters."""
+    return {parameter.name: parameter.value(z[i]) for i, parameter in enumerate(parameters)}
+
+
+def typical_point(parameters: Sequence[Parameter]) -> Float[Array, " parameters"]:
+    """The typical values on the unbounded scale."""
+    return jnp.stack([jnp.asarray(p.unbounded(jnp.asarray(p.typical, float)), float) for p in parameters])
 
 
 class Model(abc.ABC):
@@ -108,14 +120,24 @@ class LearningModel(Model):
         return jax.lax.scan(step, self.start(params, task), decisions, unroll=8)[1]
 
 
+def per(unit: str) -> str:
+    """The unit of one by something: "1/s"."""
+    return f"1/{unit}" if unit else ""
+
+
 def inverse_temperature(task: Task) -> Parameter:
     """The slope of the log-odds, per unit of reward."""
-    return Parameter("slope", 0.0, np.inf, 4.0 / float(np.abs(task.curve).max()))
+    return Parameter("slope", 0.0, np.inf, 4.0 / float(np.abs(task.curve).max()), per(task.reward_unit))
 
 
 def stay_bias(task: Task) -> Parameter:
     """The value of staying in excess of its rewards, in units of reward."""
-    return Parameter("bias", -np.inf, np.inf, 0.2 * float(np.abs(task.curve).max()))
+    return Parameter("bias", -np.inf, np.inf, 0.2 * float(np.abs(task.curve).max()), task.reward_unit)
+
+
+def theorem_logits(params: Params, rate: Any, decisions: Decisions, task: TaskArrays) -> Logits:
+    """slope · (ρh − bias − next reward), where `rate` is the ρ that the animal expects elsewhere."""
+    return params["slope"] * (rate * task.harvest - params.get("bias", 0.0) - decisions.next_reward)
 
 
 @dataclass(frozen=True)
@@ -153,8 +175,8 @@ class RewardThreshold(Model):
     """
 
     def parameters(self, task: Task) -> list[Parameter]:
-        level = float(np.abs(task.curve).max())
-        levels = [Parameter(f"threshold_{name}", -np.inf, np.inf, level / 2) for name in task.environments]
+        level, unit = float(np.abs(task.curve).max()), task.reward_unit
+        levels = [Parameter(f"threshold_{name}", -np.inf, np.inf, level / 2, unit) for name in task.environments]
         return [inverse_temperature(task), *levels]
 
     def leaving(self, params: Params, decisions: Decisions, task: TaskArrays) -> Logits:
@@ -181,11 +203,8 @@ class MarginalValue(Model):
         return [inverse_temperature(task)] + [stay_bias(task)] * self.bias
 
     def leaving(self, params: Params, decisions: Decisions, task: TaskArrays) -> Logits:
-        rate = jax.vmap(lambda away: best_rate(task.curve, task.weights, task.harvest, away, 0.0))(
-            jnp.asarray(task.away)
-        )
-        bias = params.get("bias", 0.0)
-        return params["slope"] * (rate[decisions.environment] * task.harvest - bias - decisions.next_reward)
+        rate = best_rates(task)[decisions.environment]
+        return theorem_logits(params, rate, decisions, task)
 
 
 class Average(NamedTuple):
@@ -210,34 +229,28 @@ class LearnedAverage(LearningModel):
         return "LearnedAverage+bias" if self.bias else "LearnedAverage"
 
     def parameters(self, task: Task) -> list[Parameter]:
-        learning = Parameter("learning", 0.0, 1.0, float(min(0.3, 0.05 / float(task.harvest))))
+        learning = Parameter("learning", 0.0, 1.0, float(min(0.3, 0.05 / float(task.harvest))), per(task.time_unit))
         return [inverse_temperature(task), learning] + [stay_bias(task)] * self.bias
 
     def start(self, params: Params, task: TaskArrays) -> Average:
-        rate = jax.vmap(lambda away: best_rate(task.curve, task.weights, task.harvest, away, 0.0))(
-            jnp.asarray(task.away)
-        )
-        return Average(jnp.mean(rate))
+        return Average(jnp.mean(best_rates(task)))
 
     def step(self, params: Params, known: Average, decision: Decisions, task: TaskArrays) -> tuple[Average, Any]:
         kept, added = self._update(params, decision, task)
         rate = kept * known.rate + added
-        return Average(rate), self._logits(params, rate, decision, task)
+        return Average(rate), theorem_logits(params, rate, decision, task)
 
     def leaving(self, params: Params, decisions: Decisions, task: TaskArrays) -> Logits:
         """The same log-odds as from `step`, but computed in parallel: ρ is a linear recursion."""
         kept, added = self._update(params, decisions, task)
         rate = linear_recursion(kept, added, self.start(params, task).rate)
-        return self._logits(params, rate, decisions, task)
+        return theorem_logits(params, rate, decisions, task)
 
     def _update(self, params: Params, decisions: Decisions, task: TaskArrays) -> tuple[Any, Any]:
         """The factor by which a harvest, and the way to it, multiply the learned rate, and the term that they add."""
         keep = jnp.log1p(-params["learning"])
         forgotten = jnp.exp(keep * task.harvest)
         return forgotten * jnp.exp(keep * decisions.away), (1 - forgotten) * decisions.reward / task.harvest
-
-    def _logits(self, params: Params, rate: Any, decisions: Decisions, task: TaskArrays) -> Any:
-        return params["slope"] * (rate * task.harvest - params.get("bias", 0.0) - decisions.next_reward)
 
 
 def linear_recursion(
@@ -246,7 +259,8 @@ def linear_recursion(
     """All x_t = kept_t x_{t−1} + added_t, with x_0 = start.
 
     The T steps are cut into √T blocks. First all blocks run in parallel, each from 0; then a second recursion finds the
-    x that enters each block. So there are 2√T sequential operations instead of T.
+    x that enters each block. So there are 2√T sequential operations instead of T. `jax.lax.associative_scan` is slower
+    (for eight rats, with gradients, 0.73 ms instead of 0.55 ms) and takes three times as long to compile.
     """
     steps = len(kept)
     width = int(np.ceil(np.sqrt(steps)))

@@ -33,7 +33,7 @@ ENTRY = (
 )
 """A date, a time, or both: three parts with the same mark between them, then hours, minutes and perhaps seconds."""
 USUAL = re.compile(r"\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}:\d{2}(?:\.\d{1,9})?(Z|[+-]\d{2}:\d{2})?", re.ASCII)
-"""The form of ISO 8601 that most programs write."""
+"""What most programs write: ISO 8601 with a date, a time and perhaps a zone."""
 EXAMPLE = "2026-02-13 10:00:00"
 NO_DAY = np.iinfo(np.int64).min
 
@@ -134,8 +134,8 @@ def _dated(parts: pd.DataFrame, clock: Seconds, values: pd.Series, where: Where,
     for swapped in (False, True) if day_first is None else (not day_first,):
         swap = free & swapped
         days = _days(year, np.where(swap, ends, second), np.where(swap, second, ends))
-        told = "" if asked is None else f" with day_first={asked}"
-        _require(days > NO_DAY, values, where, f"there is no such day{told}; correct it, such as {EXAMPLE}")
+        order = "" if asked is None else f" with day_first={asked}"
+        _require(days > NO_DAY, values, where, f"there is no such day{order}; correct it, such as {EXAMPLE}")
         seconds = 86400.0 * (days - days.min()) + clock - offset
         found.append(seconds - seconds.min())
     if not np.array_equal(found[0], found[-1]):

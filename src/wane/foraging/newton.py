@@ -1,8 +1,15 @@
-"""Minimises a smooth function of few numbers by Newton's method, in a form that `vmap` can batch, and finds profiles.
+"""Minimises a smooth function of few numbers by Newton's method, such that `vmap` can batch it, and finds profiles.
 
 Every step solves (|H| + μ) p = −g, where |H| is the Hessian with its eigenvalues made positive. A step that raises the
 function is undone, and μ grows; otherwise μ shrinks. The numbers stay within ±LARGEST, which is beyond the range where
 a parameter still changes anything.
+
+Why not SciPy: a search here is one compiled program for many animals. For eight rats `scipy.optimize.minimize` with
+exact gradients is faster, because less is compiled (all sixteen named models with intervals: L-BFGS-B 35 s,
+trust-exact 49 s, this module 64 s). For the 80 simulated animals of a recovery it is slower, the more the model has
+kinks (a bias 1.0 s instead of 0.3 s, learned averages 3.0 s instead of 2.1 s, a believed drop with a bias 21 s instead
+of 5 s, quasi-hyperbolic 12 s instead of 0.6 s), and at kinks it loses intervals: 9 and 33 ends of profiles of the last
+two were not found. The maxima agree to 1e-4 for models without kinks; at kinks either search can be better by 0.07.
 """
 
 from collections.abc import Callable
@@ -158,3 +165,19 @@ def _goes_on(state: _Bracket, room: Any, target: Any) -> Bool[Array, ""]:
     """Whether the end is not yet known precisely, and there is room to look for it."""
     wide = (jnp.abs(state.miss) > PRECISION * target) & (state.high - state.low > PRECISION * state.high)
     return jnp.where(state.above < 0, (state.low < room) & (state.steps < 14), wide & (state.steps < 30))
+
+
+def minimise_from(objective: Objective, starts: Float[Array, "starts parameters"], rise: Any) -> tuple[Minimum, Array]:
+    """The best minimum that is reached from some starts, and the ends of its profiles (parameters, 2)."""
+    found = jax.vmap(lambda start: minimise(objective, start))(starts)
+    best = jax.tree_util.tree_map(lambda a: a[jnp.nanargmin(found.value)], found)
+    return best, profiles(objective, best, rise)
+
+
+def profiles(objective: Objective, best: Minimum, rise: Any) -> Float[Array, "parameters 2"]:
+    """`profile_end` of every parameter, downwards and upwards."""
+
+    def end(index: Array, direction: Array) -> Array:
+        return profile_end(objective, best, index, direction, rise)
+
+    return jax.vmap(jax.vmap(end, (None, 0)), (0, None))(jnp.arange(len(best.z)), jnp.array([-1.0, 1.0]))

@@ -11,7 +11,7 @@ where visits begin. Here every reward is compared with its own mean.
     0.5
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, NamedTuple
@@ -24,12 +24,29 @@ from jaxtyping import Array, Float
 from scipy import stats
 
 from wane.depletion import Diminishing, Geometric, Hyperbolic, PowerLaw
-from wane.foraging.door import Level, at_the_door
-from wane.foraging.models import Parameter
-from wane.foraging.newton import LARGEST, Minimum, minimise, profile_end
-from wane.foraging.sources import Source, as_numbers, pick, read_table, require_labels, shown
+from wane.foraging.arguments import Level, check_arguments, old_arguments
+from wane.foraging.fitting import describe_estimates
+from wane.foraging.leaving import find_stays
+from wane.foraging.models import Parameter, typical_point
+from wane.foraging.newton import LARGEST, minimise_from
+from wane.foraging.recording import Recording, mapped_labels
+from wane.foraging.sources import (
+    ColumnNames,
+    Source,
+    as_numbers,
+    column_names,
+    listed,
+    pick,
+    read_table,
+    require_labels,
+    shown,
+)
+from wane.foraging.task import Task
 from wane.names import unknown
+from wane.settings import Count
 
+COLUMNS: ColumnNames = {"reward": "reward", "step": "step", "kind": None}
+"""What the columns of a table of rewards are called, unless the caller says otherwise."""
 Noise = Literal["poisson", "normal"]
 
 
@@ -48,7 +65,7 @@ CURVES = {
 """The curves that can be fitted."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class DepletionFit:
     """A curve that was fitted to rewards."""
 
@@ -59,34 +76,40 @@ class DepletionFit:
     log_likelihood: float
     aic: float
 
+    def __repr__(self) -> str:
+        values = [f"{name} = {x:.3g}" for name, x in self.estimates[["parameter", "value"]].itertuples(index=False)]
+        fit = f"log-likelihood {self.log_likelihood:.2f}"
+        return f"DepletionFit({self.curve} with {self.noise} noise: {listed(values)}, {fit})"
+
     @property
     def depletion(self) -> Diminishing:
         """The fitted curve, for everything in the package that takes a depletion."""
         return CURVES[self.curve].make(float(self.estimates["value"].iloc[0]))
 
 
-@at_the_door
+@old_arguments("columns", dict, *COLUMNS)
+@check_arguments
 def fit_depletion(
     source: Source,
     *,
     curve: str = "geometric",
     noise: Noise,
-    reward: str = "reward",
-    step: str = "step",
-    kind: str | None = None,
+    columns: ColumnNames | None = None,
     level: Level = 0.95,
     separator: str = ",",
 ) -> DepletionFit:
     """Fits the curve along which patches wear off, by maximum likelihood with profile intervals.
 
     One row of the table is one harvest of a fresh patch: which harvest of the visit it was (`step`, from 1), what it
-    paid, and the `kind` of the patch if kinds differ in their first reward. `noise` is required: "poisson" for counts,
-    "normal" for amounts. Raises ValueError for wrong entries; the message names the row and the cure.
+    paid (`reward`), and the `kind` of the patch if kinds differ in their first reward. `columns` says what these are
+    called in the table; step and reward are called so by default, and there is one kind. `noise` is required: "poisson"
+    for counts, "normal" for amounts. Raises ValueError for wrong entries; the message names the row and the cure.
     """
     if curve not in CURVES:
         raise unknown("curve", curve, CURVES)
-    table, where = read_table(source, separator, labels=[kind])
-    table = pick(table, dict(reward=reward, step=step, kind=kind), "the table of rewards")
+    names = column_names(columns, COLUMNS)
+    table, where = read_table(source, separator, labels=[names["kind"]])
+    table = pick(table, names, "the table of rewards")
     paid = as_numbers(table["reward"], where, "a reward, a finite number")
     count = as_numbers(table["step"], where, "the number of the harvest in its visit, 1 or more")
     bad_count = (paid < 0) | (paid != np.floor(paid)) if noise == "poisson" else np.zeros(len(paid), bool)
@@ -100,13 +123,13 @@ def fit_depletion(
     if len(np.unique(count)) < 2:
         raise ValueError(
             "all rewards are of the same harvest of a visit, so nothing tells how they wear off: add rewards of later "
-            'harvests, or name the column that numbers the harvests, step="…"'
+            'harvests, or name the column that numbers the harvests, columns={"step": "…"}'
         )
-    labels = ["all"] if kind is None else table["kind"].unique().tolist()
-    if kind is not None:
+    code, labels = np.zeros(len(table), int), ["all"]
+    if names["kind"] is not None:
         require_labels(table["kind"], where)
-    code = np.zeros(len(table), int) if kind is None else pd.factorize(table["kind"])[0]
-    return _fit(curve, noise, paid, count, code, labels, level)
+        code, labels = pd.factorize(table["kind"])
+    return _fit(curve, noise, paid, count, code, list(labels), level)
 
 
 def _fit(
@@ -124,32 +147,17 @@ def _fit(
     names += [Parameter("deviation", 0.0, np.inf, 0.2 * size)] * (noise == "normal")
     with jax.enable_x64(True):
         rows = jnp.asarray(paid), jnp.asarray(count), jnp.asarray(code)
-        rise = stats.chi2.ppf(level, 1) / 2
-        best, ends = jax.jit(partial(_solve, curve, noise, tuple(names)))(rows, rise)
+
+        def aim(z: Array) -> Array:
+            return -_log_likelihood(curve, noise, [p.value(z[i]) for i, p in enumerate(names)], rows)
+
+        spread = jnp.array([-2.0, -1.0, 0.0, 1.0, 2.0])[:, None] * (jnp.arange(len(names)) == 0)
+        best, ends = jax.jit(partial(minimise_from, aim))(typical_point(names) + spread, stats.chi2.ppf(level, 1) / 2)
         z, ends = np.asarray(best.z), np.asarray(ends)
-        values = [[float(p.value(jnp.asarray(x))) for x in (z[i], *ends[i])] for i, p in enumerate(names)]
-    table = pd.DataFrame(values, columns=["value", "low", "high"])
-    table.insert(0, "parameter", [p.name for p in names])
-    table["identified"] = np.isfinite(ends).all(1) & (np.abs(z) < LARGEST - 1e-6)
+        identified = np.isfinite(ends).all(1) & (np.abs(z) < LARGEST - 1e-6)
+        table = describe_estimates(names, z, ends, identified)
     value = -float(best.value)
     return DepletionFit(curve, noise, table, value, 2 * len(names) - 2 * value)
-
-
-def _solve(curve: str, noise: str, names: tuple[Parameter, ...], rows: Any, rise: Any) -> tuple[Minimum, Array]:
-    """The best parameters on the unbounded scale, and the ends of their profile intervals."""
-
-    def aim(z: Array) -> Array:
-        return -_log_likelihood(curve, noise, [p.value(z[i]) for i, p in enumerate(names)], rows)
-
-    starts = jnp.stack([p.unbounded(jnp.asarray(p.typical, float)) for p in names])
-    spread = jnp.array([-2.0, -1.0, 0.0, 1.0, 2.0])[:, None] * (jnp.arange(len(names)) == 0)
-    found = jax.vmap(partial(minimise, aim))(starts + spread)
-    best = jax.tree_util.tree_map(lambda a: a[jnp.nanargmin(found.value)], found)
-
-    def end(index: Array, direction: Array) -> Array:
-        return profile_end(aim, best, index, direction, rise)
-
-    return best, jax.vmap(jax.vmap(end, (None, 0)), (0, None))(jnp.arange(len(names)), jnp.array([-1.0, 1.0]))
 
 
 def _log_likelihood(curve: str, noise: str, values: Sequence[Any], rows: Any) -> Array:
@@ -179,3 +187,59 @@ def compare_depletions(source: Source, *, curves: Sequence[str] = tuple(CURVES),
     ]
     table = pd.DataFrame(rows).sort_values("aic", ignore_index=True)
     return table.assign(delta_aic=table["aic"] - table["aic"].min())
+
+
+@check_arguments
+def gain_curve(recording: Recording, kinds: Mapping[Any, Any] | None = None) -> pd.DataFrame:
+    """What a patch of each kind pays at each step of a visit, averaged over the visits that reached the step.
+
+    The columns are kind, step, reward, se (its standard error, missing for one visit), visits, and gain, the sum of the
+    rewards so far. Steps before the first prey are included; they pay nothing, and make up the handling time.
+    """
+    steps = recording.steps
+    session = steps.groupby(["subject", "episode"], sort=False).ngroup().to_numpy()
+    length = find_stays(session, pd.factorize(steps["site"])[0]).steps
+    inside = steps[steps["site"].notna()].copy()
+    inside["step"] = np.concatenate([np.arange(1, count + 1) for count in length])
+    inside["kind"] = mapped_labels(inside["site"].rename("patch"), kinds, "kind")
+    grouped = inside.groupby(["kind", "step"], sort=True)["reward"]
+    found = grouped.agg(reward="mean", se="sem", visits="size").reset_index()
+    return found.assign(gain=found.groupby("kind")["reward"].cumsum())
+
+
+@check_arguments
+def estimate_task(
+    recording: Recording,
+    *,
+    kinds: Mapping[Any, Any] | None = None,
+    environments: Mapping[Any, Any] | None = None,
+    fewest: Count = 5,
+) -> Task:
+    """Estimates a task from a recording: the mean reward at each step of a visit, and the mean travel times.
+
+    Steps that fewer than `fewest` visits reached are left out of the curves, because their means are noise. All
+    sessions are one environment, unless `environments` maps each session to an environment. Raises ValueError if there
+    is too little data.
+    """
+    curve = gain_curve(recording, kinds)
+    rewards = {}
+    for kind, group in curve.groupby("kind", sort=False):
+        enough = group["visits"].to_numpy() >= fewest
+        if not enough[0]:
+            raise ValueError(
+                f"kind {kind!r} has {group['visits'].iloc[0]} visits, at least {fewest} are needed: lower fewest"
+            )
+        rewards[kind] = group["reward"].to_numpy()[: len(enough) if enough.all() else int(np.argmin(enough))]
+    visits = recording.visits
+    label = (
+        pd.Series("all", visits.index)
+        if environments is None
+        else mapped_labels(visits["session"], environments, "environment")
+    )
+    travel = visits.groupby(label)["travel"].mean()
+    for environment, time in travel.items():
+        if np.isnan(time):
+            raise ValueError(
+                f"environment {environment!r} has no travel from one patch to another: give it a second visit"
+            )
+    return Task(rewards, travel.to_dict(), harvest=recording.step)

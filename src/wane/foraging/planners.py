@@ -1,6 +1,6 @@
 """Models that solve the task: an animal that discounts, or that believes in a depletion that is not the true one.
 
-The animal weighs leaving against staying by their exact values (`wane.foraging.renewal`), in the task as it believes it
+The animal weighs leaving against staying by their exact values (`wane.foraging.theorem`), in the task as it believes it
 to be. Where it believes in the true task and discounts nothing, it is the optimal forager with noise.
 
 The belief is about how a patch wears off. It can enter in two ways, which the paper's account of overstaying ("an
@@ -30,13 +30,27 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from wane.depletion import Diminishing
+from wane.depletion import Diminishing, Geometric
+from wane.foraging.arguments import check_fields
 from wane.foraging.decisions import Decisions, TaskArrays
 from wane.foraging.discounting import Discount, Exponential, HyperbolicDiscount, QuasiHyperbolic, TwoExponentials
-from wane.foraging.door import require_fields
-from wane.foraging.models import Logits, Model, Parameter, Params, inverse_temperature, stay_bias
-from wane.foraging.renewal import best_rate, surplus_of_staying
+from wane.foraging.models import (
+    ConstantHazard,
+    HarvestCount,
+    LearnedAverage,
+    Logits,
+    MarginalValue,
+    Model,
+    Parameter,
+    Params,
+    RewardThreshold,
+    inverse_temperature,
+    per,
+    stay_bias,
+)
 from wane.foraging.task import Task
+from wane.foraging.theorem import best_rates, surplus_of_staying, surpluses
+from wane.names import unknown
 from wane.settings import Count
 
 Discounting = Literal["none", "exponential", "hyperbolic", "quasi-hyperbolic", "two-exponential"]
@@ -74,7 +88,8 @@ class LinearDrop(Belief):
     name: str = "drop"
 
     def parameter(self, task: Task) -> Parameter:
-        return Parameter(self.name, 0.0, np.inf, float(np.abs(task.curve).max()) / task.longest)
+        typical = float(np.abs(task.curve).max()) / task.longest
+        return Parameter(self.name, 0.0, np.inf, typical, task.reward_unit)
 
     def expected(self, value: Any, last: Any, harvests: Any, ahead: Any) -> Any:
         return jnp.maximum(last - value * ahead, 0.0)
@@ -116,7 +131,7 @@ class Planner(Model):
     needs_fresh_patches = True
 
     def __post_init__(self) -> None:
-        require_fields(self)
+        check_fields(self)
 
     @property
     def kinks(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -131,10 +146,10 @@ class Planner(Model):
         return "+".join(["Planner", *parts, *["bias"] * self.bias])
 
     def parameters(self, task: Task) -> list[Parameter]:
-        usual = 1.0 / (float(task.harvest) * task.longest)
-        ranges = {"beta": (0.0, 1.0, 0.5), "weight": (0.0, 1.0, 0.5), "faster": (0.0, np.inf, 10 * usual)}
+        usual, unit = 1.0 / (float(task.harvest) * task.longest), per(task.time_unit)
+        ranges = {"beta": (0.0, 1.0, 0.5), "weight": (0.0, 1.0, 0.5), "faster": (0.0, np.inf, 10 * usual, unit)}
         found = [inverse_temperature(task)]
-        found += [Parameter(n, *ranges.get(n, (0.0, np.inf, usual))) for n in DISCOUNTS[self.discount]]
+        found += [Parameter(n, *ranges.get(n, (0.0, np.inf, usual, unit))) for n in DISCOUNTS[self.discount]]
         found += [] if self.belief is None else [self.belief.parameter(task)]
         return found + [stay_bias(task)] * self.bias
 
@@ -181,29 +196,17 @@ class Planner(Model):
     def _staying(self, value: Any, rate: Any, decisions: Decisions, task: TaskArrays) -> Any:
         """How much more staying is worth than leaving at each decision, for a planner with one rate of discounting."""
         believed = self._believed_task(value, task)
-        curve = believed.curve if self.average == "believed" else task.curve
-
-        def best(away: Any) -> Any:
-            return best_rate(curve, task.weights, task.harvest, away, rate)
-
-        away = jnp.asarray(task.away)
-        rho = jax.vmap(best)(away)
+        rho = best_rates(believed if self.average == "believed" else task, rate)
+        environment = decisions.environment
         if value is None or self.sees == "count":
             # The future depends on the kind and the count alone, so it is solved once for each kind and environment.
-            table = surplus_of_staying(
-                jnp.broadcast_to(believed.curve, (len(away), *believed.curve.shape)),
-                rho[:, None],
-                task.harvest,
-                away[:, None],
-                rate,
-            )
-            last = table.shape[-1] - 1
-            return table[decisions.environment, decisions.kind, jnp.minimum(decisions.harvests, last)]
+            table = surpluses(believed, rho, rate)
+            return table[environment, decisions.kind, jnp.minimum(decisions.harvests, table.shape[-1] - 1)]
         assert self.belief is not None
         steps = jnp.arange(1, self.ahead + 1)
         future = self.belief.expected(value, decisions.reward[:, None], decisions.harvests[:, None], steps)
-        environment = decisions.environment
-        return surplus_of_staying(future, rho[environment], task.harvest, away[environment], rate)[..., 0]
+        away = jnp.asarray(task.away)[environment]
+        return surplus_of_staying(future, rho[environment], task.harvest, away, rate)[..., 0]
 
     def _believed_task(self, value: Any, task: TaskArrays) -> TaskArrays:
         """The task with the curves that the animal believes in, each from its first reward."""
@@ -211,3 +214,31 @@ class Planner(Model):
             return task
         curve = self.belief.expected(value, jnp.asarray(task.curve)[:, :1], 1, jnp.arange(self.ahead))
         return dataclasses.replace(task, curve=curve)
+
+
+MODELS: dict[str, Model] = {
+    "constant": ConstantHazard(),
+    "count": HarvestCount(),
+    "thresholds": RewardThreshold(),
+    "theorem": MarginalValue(),
+    "theorem-bias": MarginalValue(bias=True),
+    "learned-average": LearnedAverage(),
+    "optimal": Planner(),
+    "exponential": Planner("exponential"),
+    "hyperbolic": Planner("hyperbolic"),
+    "quasi-hyperbolic": Planner("quasi-hyperbolic"),
+    "two-exponential": Planner("two-exponential"),
+    "drop-told": Planner(belief=LinearDrop()),
+    "drop-counted": Planner(belief=LinearDrop(), sees="count"),
+    "lambda-told": Planner(belief=CurveBelief(Geometric)),
+    "lambda-counted": Planner(belief=CurveBelief(Geometric), sees="count"),
+    "drop-told-bias": Planner(belief=LinearDrop(), bias=True),
+}
+"""Models by name. `drop` and `lambda` are believed depletions; told animals see rewards, others count harvests."""
+
+
+def find_model(name: str) -> Model:
+    """The model with this name. Raises UnknownName, which suggests the nearest name, if there is none."""
+    if name not in MODELS:
+        raise unknown("model", name, MODELS)
+    return MODELS[name]

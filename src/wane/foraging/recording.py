@@ -19,17 +19,36 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from wane.foraging.door import Above, Finite, at_the_door
+from wane.foraging.arguments import Above, Finite, check_arguments, old_arguments
 from wane.foraging.moments import as_seconds
-from wane.foraging.sources import Source, Where, as_known, as_numbers, counted, pick, read_table, require_labels
+from wane.foraging.sources import (
+    ColumnNames,
+    Source,
+    Where,
+    as_known,
+    as_numbers,
+    column_names,
+    counted,
+    pick,
+    read_table,
+    require_labels,
+    with_unit,
+)
 from wane.foraging.task import Task
 from wane.foraging.visits import Patches, PatchVisits, from_stays
 from wane.limits import require_memory
 
 KEYS = ["subject", "session"]
+COLUMNS: ColumnNames = dict.fromkeys([*KEYS, "amount"]) | {n: n for n in ("patch", "arrival", "departure", "time")}
+"""What the columns of both tables are called, unless the caller says otherwise."""
 
 
-@dataclass(frozen=True)
+def _old_columns(**names: str | None) -> ColumnNames:
+    """The columns from arguments of wane 0.2, in which the time of a reward was called reward_time."""
+    return {"time" if name == "reward_time" else name: given for name, given in names.items()}
+
+
+@dataclass(frozen=True, repr=False)
 class Recording:
     """What an animal did, in steps and in visits."""
 
@@ -42,7 +61,14 @@ class Recording:
     notes: tuple[str, ...]
     """Sentences on what was filled in, moved or does not fit. Nothing else was changed."""
 
-    @at_the_door
+    def __repr__(self) -> str:
+        subjects = counted(self.visits["subject"].nunique(), "subject")
+        return (
+            f"Recording({counted(len(self.visits), 'visit')} of {subjects}, {len(self.steps)} steps of {self.step:g}, "
+            f"{counted(len(self.notes), 'note')})"
+        )
+
+    @check_arguments
     def to_visits(
         self,
         task: Task,
@@ -59,7 +85,8 @@ class Recording:
         """
         if not np.isclose(float(task.harvest), self.step, rtol=1e-6):
             raise ValueError(
-                f"a harvest of the task takes {task.harvest} but a step takes {self.step:g}: make them equal"
+                f"a harvest of the task takes {with_unit(task.harvest, task.time_unit)} but a step takes "
+                f"{with_unit(self.step, task.time_unit)}: make them equal"
             )
         table = self.visits.copy()
         for name, column, given, labels in (
@@ -74,7 +101,8 @@ class Recording:
                     f"{column} {table.loc[~known, column].iloc[0]!r} has the {name} {label!r}, and the task has "
                     f"{', '.join(map(repr, labels))}: say of which {name} each {column} is, {name}s={{{label!r}: …}}"
                 )
-        found = from_stays(table, task, patches=patches, patch="patch", session="session", censored="censored")
+        names = {name: name for name in ("patch", "session", "censored")}
+        found = from_stays(table, task, patches=patches, columns=names)
         return PatchVisits(found.table, task, found.rewards, found.fresh, self.notes)
 
 
@@ -91,15 +119,15 @@ def mapped_labels(labels: pd.Series, given: Mapping[Any, Any] | None, name: str)
     return labels.map(dict(given))
 
 
-@at_the_door
+@check_arguments
 def join(recordings: Sequence[Recording]) -> Recording:
     """Joins recordings into one. Raises ValueError if their steps differ, or if two hold the same session."""
     if not recordings:
         raise ValueError("the list of recordings is empty: give those that are to be joined")
     lengths = {recording.step for recording in recordings}
     if len(lengths) > 1:
-        told = ", ".join(f"{length:g}" for length in sorted(lengths))
-        raise ValueError(f"the recordings have steps of different lengths, {told}: read all of them with one step")
+        steps = ", ".join(f"{length:g}" for length in sorted(lengths))
+        raise ValueError(f"the recordings have steps of different lengths, {steps}: read all of them with one step")
     sessions = pd.concat([recording.steps[["subject", "episode"]].drop_duplicates() for recording in recordings])
     twice = sessions[sessions.duplicated()]
     if len(twice):
@@ -113,19 +141,14 @@ def join(recordings: Sequence[Recording]) -> Recording:
     )
 
 
-@at_the_door
+@old_arguments("columns", _old_columns, "subject", "session", "patch", "arrival", "departure", "reward_time", "amount")
+@check_arguments
 def from_events(
     visits: Source,
     rewards: Source | None = None,
     *,
     step: Above,
-    subject: str | None = None,
-    session: str | None = None,
-    patch: str = "patch",
-    arrival: str = "arrival",
-    departure: str = "departure",
-    reward_time: str = "time",
-    amount: str | None = None,
+    columns: ColumnNames | None = None,
     end: Finite | None = None,
     day_first: bool | None = None,
     separator: str = ",",
@@ -134,23 +157,26 @@ def from_events(
 
     - `visits`: one row for each visit, with its patch, arrival and departure. A missing departure means that the
       session ended first; `end` is when the sessions ended (by default the latest time of each session).
-    - `rewards`: one row for each reward, with its time, its `amount` (1 by default), and the same columns of subject
-      and session.
+    - `rewards`: one row for each reward, with its time.
     - `step`: the length of the steps into which time is cut. At each step the animal is where it was in the middle of
       the step.
+    - `columns`: what the columns are called in the tables, `{"arrival": "start", "subject": "bird"}`. By default they
+      are patch, arrival, departure and time, there is one animal and one session, and every reward is 1. `subject` and
+      `session` are columns of both tables, and `amount` is a column of the rewards.
     - `day_first`: whether the day comes first in dates such as 02/03/2026, where the dates do not tell it themselves.
 
     Times are numbers, dates with times, or clock times of one day; the last two are counted in seconds since the
     earliest (see `wane.foraging.moments`), and `end` with them. Raises ValueError for wrong entries; the message names
     the row and the cure.
     """
-    keys = dict(subject=subject, session=session)
-    table, where = read_table(visits, separator, labels=[subject, session, patch])
-    table = pick(table, keys | dict(patch=patch, arrival=arrival, departure=departure), "the table of visits")
-    columns = keys | dict(time=reward_time, amount=amount)
-    nothing = {name: [] for name in columns.values() if name is not None}
+    names = column_names(columns, COLUMNS)
+    keys = {name: names[name] for name in KEYS}
+    table, where = read_table(visits, separator, labels=[*keys.values(), names["patch"]])
+    table = pick(table, keys | {n: names[n] for n in ("patch", "arrival", "departure")}, "the table of visits")
+    own = keys | {name: names[name] for name in ("time", "amount")}
+    nothing = {name: [] for name in own.values() if name is not None}
     prey, where_prey = read_table(nothing if rewards is None else rewards, separator, "the rewards", keys.values())
-    prey = pick(prey, columns, "the table of rewards")
+    prey = pick(prey, own, "the table of rewards")
     for each in (table, prey):
         for name, given in keys.items():
             if given is None:
@@ -159,7 +185,7 @@ def from_events(
         raise ValueError("the table of visits has no rows: give one for each visit")
     _check_labels(table, prey, where, where_prey)
     table, prey = _read_times(table, prey, where, where_prey, day_first)
-    paid = as_numbers(prey["amount"], where_prey, "the amount of a reward, a finite number") if amount else 1.0
+    paid = as_numbers(prey["amount"], where_prey, "the amount of a reward, a finite number") if names["amount"] else 1.0
     prey = prey.assign(amount=paid)
     return _record(table, prey, float(step), None if end is None else float(end), where)
 
@@ -242,7 +268,7 @@ def _check_visits(group: pd.DataFrame, paid: pd.DataFrame, end: float | None, wh
             raise ValueError(
                 f"the visit in {where(int(row[i]))} {until}, but that in {where(int(row[i + 1]))} begins at "
                 f"{arrival[i + 1]:g}: an animal is in one patch at a time; correct the times, or name the column that "
-                'tells subjects or sessions apart, subject="…" or session="…"'
+                'tells subjects or sessions apart, columns={"subject": "…"} or columns={"session": "…"}'
             )
     latest = float(np.nanmax([*arrival, *departure, *paid["time"]]))
     if end is not None and latest > end:

@@ -2,11 +2,11 @@
 
 `simulate` lets a model make the visits of given data: the same patches in the same order, with leaving drawn at random.
 `recover` fits the model to many such animals: are the parameters found again, and do the intervals cover them as often
-as they claim? `wane.foraging.telling_apart` finds which models can be told apart.
+as they claim? `wane.foraging.confusions` finds which models can be told apart.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -16,10 +16,11 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Array, Float, Int
 
-from wane.foraging.decisions import Decisions, TaskArrays, task_arrays
-from wane.foraging.door import Level, Seed, at_the_door
+from wane.foraging.arguments import Level, Seed, check_arguments
+from wane.foraging.decisions import Decisions, TaskArrays, codes, decisions_after, task_arrays
 from wane.foraging.fitting import EVERYONE, Fit, Intervals, fit
 from wane.foraging.models import LearningModel, Model
+from wane.foraging.sources import listed
 from wane.foraging.visits import PatchVisits
 from wane.settings import Count
 from wane.types import Real
@@ -27,7 +28,7 @@ from wane.types import Real
 Harvests = Int[np.ndarray, "copies visits"]
 
 
-@at_the_door
+@check_arguments
 def simulate(
     model: Model, like: PatchVisits, params: Fit | Mapping[str, Real], *, copies: Count = 1, seed: Seed = 0
 ) -> PatchVisits:
@@ -90,44 +91,20 @@ def _draw(
     rng: np.random.Generator,
 ) -> Harvests:
     """Draws the number of harvests of each visit; it exceeds the largest possible one if the animal never leaves."""
-    table, task = own.table, own.task
-    environment = pd.Categorical(table["environment"], categories=task.environments).codes.astype(np.int64)
-    kind = pd.Categorical(table["kind"], categories=task.kinds).codes.astype(np.int64)
-    longest = paid.shape[1] - 1
+    table, task, longest = own.table, own.task, paid.shape[1] - 1
     arrays, params = task_arrays(task), {name: jnp.asarray(value) for name, value in values.items()}
     chance = rng.random((copies, len(table), longest))
+    own, n = replace(own, rewards=paid), np.arange(1, longest + 1)
     if isinstance(model, LearningModel):
-        decisions = _all_decisions(environment, kind, paid, task.away)
+        decisions = Decisions(*map(jnp.asarray, decisions_after(own, np.arange(len(table))[:, None], n)))
         return np.asarray(_play(model, params, decisions, jnp.asarray(chance), arrays))
     # Visits in the same environment, to the same kind of patch and with the same rewards have the same chances.
-    seen = np.column_stack([environment, kind, paid])
-    _, which, back = np.unique(seen, axis=0, return_index=True, return_inverse=True)
-    decisions = _all_decisions(environment[which], kind[which], paid[which], task.away)
-    flat = Decisions(*(a.reshape(-1) for a in decisions))
+    kinds = codes(table["environment"], task.environments), codes(table["kind"], task.kinds)
+    _, which, back = np.unique(np.column_stack([*kinds, paid]), axis=0, return_index=True, return_inverse=True)
+    flat = Decisions(*(jnp.asarray(a).reshape(-1) for a in decisions_after(own, which[:, None], n)))
     logits = np.asarray(model.leaving(params, flat, arrays)).reshape(len(which), longest)
     leaves = chance < 1 / (1 + np.exp(-logits))[back.reshape(-1)]
     return np.where(leaves.any(2), leaves.argmax(2) + 1, longest + 1)
-
-
-def _all_decisions(
-    environment: Int[np.ndarray, " visits"],
-    kind: Int[np.ndarray, " visits"],
-    paid: Float[np.ndarray, "visits harvests"],
-    away: Float[np.ndarray, " environments"],
-) -> Decisions:
-    """All decisions that each visit could have: (visits, harvests)."""
-    shape = len(paid), paid.shape[1] - 1
-    n = np.broadcast_to(np.arange(1, shape[1] + 1), shape)
-    arrays = (
-        np.broadcast_to(environment[:, None], shape),
-        np.broadcast_to(kind[:, None], shape),
-        n,
-        np.broadcast_to(paid[:, :1], shape),
-        paid[:, :-1],
-        paid[:, 1:],
-        np.where(n == 1, away[environment][:, None], 0.0),
-    )
-    return Decisions(*(jnp.asarray(a) for a in arrays))
 
 
 @partial(jax.jit, static_argnums=0)
@@ -153,13 +130,18 @@ def _play(model: LearningModel, params: Any, decisions: Decisions, chance: Array
     return jax.vmap(copy)(chance)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Recovery:
     """Parameters that were simulated and found again."""
 
     model: Model
     table: pd.DataFrame
     """One row for each simulated animal and parameter: true, value, low, high, identified, covered."""
+
+    def __repr__(self) -> str:
+        rows = self.coverage()
+        shares = [f"{name} {share:.0%}" for name, share in zip(rows["parameter"], rows["coverage"], strict=True)]
+        return f"Recovery({self.model.name}, {rows['fits'].max()} fits, covered: {listed(shares)})"
 
     def coverage(self) -> pd.DataFrame:
         """For each parameter: the share of intervals that cover the truth, its standard error, and the number of fits.
@@ -186,7 +168,7 @@ class Recovery:
         return pd.DataFrame(rows)
 
 
-@at_the_door
+@check_arguments
 def recover(
     model: Model,
     like: PatchVisits,

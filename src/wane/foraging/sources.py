@@ -21,6 +21,8 @@ from wane.names import nearest
 
 Where = Callable[[int], str]
 """Names the i-th row in an error message."""
+ColumnNames = Mapping[str, str | None]
+"""The names of columns in a table, by what they hold: {"subject": "rat"}. None if there is no such column."""
 Source = Any
 """A path of a CSV file, a pandas or polars DataFrame, a pynapple object, or a dictionary of columns."""
 
@@ -36,10 +38,10 @@ def read_table(
     """
     if isinstance(source, str | Path):
         path = Path(source)
-        table = _read_file(path, separator)
+        table = read_file(path, separator)
         written = {str(name) for name in labels if name in table}
         if written:
-            text = _read_file(path, separator, dtype=str, keep_default_na=False)
+            text = read_file(path, separator, dtype=str, keep_default_na=False)
             table = table.assign(**{name: _plain(text[name]) for name in written})
         return table, lambda i: f"line {i + 2} of {path}"
     table = as_pandas(source)
@@ -47,16 +49,15 @@ def read_table(
     return table.reset_index(drop=True), lambda i: f"row {index[i]}" + f" of {title}" * bool(title)
 
 
-def _read_file(path: Path, separator: str, **how: Any) -> pd.DataFrame:
-    """The table in a CSV file. Raises ValueError if there is none."""
+def read_file(path: Path, separator: str, **how: Any) -> pd.DataFrame:
+    """The table in a CSV file; `how` is passed to pandas. Raises ValueError if there is none."""
     if not path.is_file():
         raise ValueError(f"there is no file {path}: give the path of a CSV file, or a table")
     if not separator:
         raise ValueError('separator is empty: name what stands between the columns, separator=";" or separator="\\t"')
     try:
-        table = pd.read_csv(
-            path, sep=separator, skipinitialspace=True, encoding="utf-8-sig", skip_blank_lines=False, **how
-        )
+        usual: dict[str, Any] = dict(sep=separator, skipinitialspace=True, encoding="utf-8-sig", skip_blank_lines=False)
+        table = pd.read_csv(path, **(usual | how))
     except UnicodeDecodeError as error:
         raise ValueError(
             f'{path} is not a text file in UTF-8: save it as "CSV UTF-8" from the program that made it'
@@ -93,8 +94,8 @@ def as_pandas(source: Source) -> pd.DataFrame:
     if isinstance(source, Mapping):
         lengths = {name: np.size(values) for name, values in source.items()}
         if len(set(lengths.values())) > 1:
-            told = ", ".join(f"{name} {count}" for name, count in lengths.items())
-            raise ValueError(f"the columns have different lengths, {told}: give every column one value for each row")
+            sizes = ", ".join(f"{name} {count}" for name, count in lengths.items())
+            raise ValueError(f"the columns have different lengths, {sizes}: give every column one value for each row")
         return pd.DataFrame({name: np.asarray(values) for name, values in source.items()})
     kind = type(source).__name__
     if type(source).__module__.startswith("polars"):
@@ -122,7 +123,18 @@ def _from_pynapple(source: Any, kind: str) -> pd.DataFrame:
     return pd.DataFrame(dict(zip(names, values.T, strict=True))).assign(time=times)
 
 
-def pick(table: pd.DataFrame, names: Mapping[str, str | None], where: str = "the table") -> pd.DataFrame:
+def column_names(given: ColumnNames | None, usual: ColumnNames) -> dict[str, str | None]:
+    """The name of every column: the given one, or else the usual one. Raises ValueError for an unknown column."""
+    for name in given or {}:
+        if name not in usual:
+            raise ValueError(
+                f"columns has the key {name!r}, which is no needed column: its keys may be {', '.join(usual)}, and its "
+                "values the names of these columns in the table"
+            )
+    return {**usual, **(given or {})}
+
+
+def pick(table: pd.DataFrame, names: ColumnNames, where: str = "the table") -> pd.DataFrame:
     """The named columns under the names that the package uses, and all others as they are.
 
     A name that is None is left out. Raises ValueError if a column is missing (the message lists the existing columns),
@@ -136,12 +148,12 @@ def pick(table: pd.DataFrame, names: Mapping[str, str | None], where: str = "the
             meant = f" (did you mean {hint!r}?)" if hint else ""
             raise ValueError(
                 f"{where} has no column {given!r}{meant}, there are {', '.join(map(str, table.columns))}: "
-                f'name the column that holds the {needed}, {needed}="…"'
+                f'name the column that holds the {needed}, columns={{"{needed}": "…"}}'
             )
         if given in taken:
             raise ValueError(
                 f"the column {given!r} of {where} is named for the {taken[given]} and for the {needed}: name another "
-                f'column for one of them, {taken[given]}="…" or {needed}="…"'
+                f'column for one of them, columns={{"{taken[given]}": "…"}} or columns={{"{needed}": "…"}}'
             )
         if (table.columns == given).sum() > 1:
             raise ValueError(f"{where} has two columns {given!r}: rename one of them")
@@ -161,6 +173,17 @@ def shown(values: pd.Series, i: int) -> str:
 def counted(number: int, thing: str) -> str:
     """A number with its noun, as notes say it: 1 visit, 2 visits."""
     return f"{number} {thing}{'s' * (number != 1)}"
+
+
+def listed(words: Sequence[Any], most: int = 4) -> str:
+    """Words with commas between them, cut if there are many: a, b, c, … (12 in all)."""
+    shown_words = ", ".join(map(str, words[:most]))
+    return shown_words if len(words) <= most else f"{shown_words}, … ({len(words)} in all)"
+
+
+def with_unit(number: Any, unit: str) -> str:
+    """A number with the name of its unit, if it has one: 10 s."""
+    return f"{float(number):g} {unit}".rstrip()
 
 
 def is_blank(values: pd.Series) -> Bool[np.ndarray, " rows"]:

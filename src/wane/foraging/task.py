@@ -7,6 +7,8 @@ least, and is on its way for the `travel` time of the environment until it arriv
     >>> task = Task.linear({"low": 60, "high": 120}, drop=8, travel={"rich": 10, "poor": 30}, harvest=10)
     >>> task.rewards["low"][:4].tolist(), task.longest
     ([60.0, 52.0, 44.0, 36.0], 16)
+    >>> task
+    Task(patches low from 60, high from 120; travel rich 10, poor 30; harvest 10)
 """
 
 from collections.abc import Hashable, Mapping
@@ -18,16 +20,16 @@ import pandas as pd
 from jaxtyping import Float
 
 from wane.depletion import Depletion, Diminishing
-from wane.foraging.door import Above, Finite, NotNegative, at_the_door, require_fields
-from wane.foraging.sources import to_floats
-from wane.settings import Range
+from wane.foraging.arguments import Above, Finite, NotNegative, check_arguments, check_fields
+from wane.foraging.sources import listed, to_floats, with_unit
+from wane.settings import Range, check_values
 from wane.types import ArrayLike
 
 MOST_HARVESTS = 10_000
 """Curves longer than this are refused: every harvest is one entry of a table."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Task:
     """Kinds of patches and environments. Raises ValueError if a number makes no sense."""
 
@@ -37,19 +39,29 @@ class Task:
     """The time from one patch to the next in each environment."""
     harvest: Above = 1.0
     """The time that one harvest takes."""
-    handling: NotNegative = 0.0
-    """The time from the arrival until the first harvest begins. It adds to the travel time."""
-    chances: Mapping[Any, NotNegative] | None = None
-    """How often each kind is met; equally often by default."""
+    handling: NotNegative | Mapping[Any, NotNegative] = 0.0
+    """The time from the arrival until the first harvest begins, one number or one for each environment. It adds to the
+    travel time."""
+    chances: Mapping[Any, NotNegative] | Mapping[Any, Mapping[Any, NotNegative]] | None = None
+    """How often each kind is met, {kind: number}, or {environment: {kind: number}} where environments differ; equally
+    often by default."""
     time_unit: str = ""
-    """The name of the unit of time, for figures: "s"."""
+    """The name of the unit of time, for tables, figures and sentences: "s"."""
     reward_unit: str = ""
-    """The name of the unit of reward, for figures: "µL"."""
+    """The name of the unit of reward, for tables, figures and sentences: "µL"."""
     curve: Float[np.ndarray, "kinds harvests"] = field(init=False, repr=False, compare=False)
     """The rewards as one table, with zeros where a curve has ended."""
 
+    def __repr__(self) -> str:
+        kinds = [f"{kind} from {with_unit(row[0], self.reward_unit)}" for kind, row in self.rewards.items()]  # pyright: ignore[reportIndexIssue]
+        travel = [f"{name} {with_unit(time, self.time_unit)}" for name, time in self.travel.items()]
+        times = dict.fromkeys(self.handling_times.tolist())
+        handling = f", handling {' or '.join(with_unit(time, self.time_unit) for time in times)}" * any(times)
+        harvest = with_unit(self.harvest, self.time_unit)
+        return f"Task(patches {listed(kinds)}; travel {listed(travel)}; harvest {harvest}{handling})"
+
     def __post_init__(self) -> None:
-        require_fields(self)
+        check_fields(self)
         if not self.rewards or not self.travel:
             raise ValueError(
                 "a task needs rewards of at least one kind of patch and at least one travel time: "
@@ -60,24 +72,52 @@ class Task:
         table = np.stack([np.pad(rewards, (0, longest - len(rewards))) for rewards in curves.values()])
         object.__setattr__(self, "rewards", curves)
         object.__setattr__(self, "curve", table)
-        self._check_chances()
+        self._check_handling()
+        for environment, given in self._chances.items():
+            self._check_chances(environment, given)
 
-    def _check_chances(self) -> None:
+    def _check_handling(self) -> None:
+        """Raises ValueError unless every environment has a handling time, which is a number of at least 0."""
+        by_environment = isinstance(self.handling, Mapping)
+        times: Any = self.handling if by_environment else dict.fromkeys(self.travel, self.handling)
+        if set(times) != set(self.travel):
+            raise ValueError(
+                f"handling names {', '.join(map(repr, times))}, and the environments are "
+                f"{', '.join(map(repr, self.travel))}: give one number, or a time for each environment"
+            )
+        for environment, time in times.items():
+            name = f"handling[{environment!r}]" if by_environment else "handling"
+            check_values({name: time}, {name: NotNegative})
+
+    @property
+    def _chances(self) -> dict[Any, Any]:
+        """The chances of each environment, as they were given. Raises ValueError if an environment has none."""
+        given: Any = dict.fromkeys(self.rewards, 1.0) if self.chances is None else self.chances
+        if not any(isinstance(each, Mapping) for each in given.values()):
+            return dict.fromkeys(self.travel, given)
+        if set(given) != set(self.travel) or not all(isinstance(each, Mapping) for each in given.values()):
+            raise ValueError(
+                f"chances names {', '.join(map(repr, given))}, and the environments are "
+                f"{', '.join(map(repr, self.travel))}: give {{kind: number}}, or such chances for each environment"
+            )
+        return dict(given)
+
+    def _check_chances(self, environment: Any, given: Mapping[Any, Any]) -> None:
         """Raises ValueError unless every kind has a chance, and the chances can be scaled to 1."""
-        given = self.chances
-        if given is None:
-            return
+        name = "chances" if given is self.chances or self.chances is None else f"chances[{environment!r}]"
+        for kind, chance in given.items():
+            check_values({f"{name}[{kind!r}]": chance}, {f"{name}[{kind!r}]": NotNegative})
         for kind in [*given, *self.rewards]:
             if kind not in given or kind not in self.rewards:
                 raise ValueError(
-                    f"chances and rewards must name the same kinds of patches, but only one of them has {kind!r}: add "
+                    f"{name} and rewards must name the same kinds of patches, but only one of them has {kind!r}: add "
                     "it to the other, or leave it out of both"
                 )
         if not sum(map(float, given.values())) > 0:
-            raise ValueError(f"no kind of patch is ever met, because chances are {dict(given)}: make one larger than 0")
+            raise ValueError(f"no kind of patch is ever met, because {name} are {dict(given)}: make one larger than 0")
 
     @classmethod
-    @at_the_door
+    @check_arguments
     def linear(
         cls, first: Mapping[Any, Finite], drop: Above, travel: Mapping[Any, NotNegative], **settings: Any
     ) -> "Task":
@@ -94,7 +134,7 @@ class Task:
         return cls(rewards, travel, **settings)
 
     @classmethod
-    @at_the_door
+    @check_arguments
     def depleting(
         cls,
         first: Mapping[Any, Finite],
@@ -128,16 +168,22 @@ class Task:
         return self.curve.shape[1]
 
     @property
-    def away(self) -> Float[np.ndarray, " environments"]:
-        """The time from leaving a patch to the first harvest of the next one: travel and handling."""
-        return np.array([*self.travel.values()], float) + float(self.handling)
+    def handling_times(self) -> Float[np.ndarray, " environments"]:
+        """The handling time of each environment."""
+        given: Any = self.handling
+        return np.array([given[name] if isinstance(given, Mapping) else given for name in self.travel], float)
 
     @property
-    def weights(self) -> Float[np.ndarray, " kinds"]:
-        """The probability of each kind."""
-        given = dict.fromkeys(self.rewards, 1.0) if self.chances is None else self.chances
-        values = np.array([float(given[kind]) for kind in self.rewards])
-        return values / values.sum()
+    def away(self) -> Float[np.ndarray, " environments"]:
+        """The time from leaving a patch to the first harvest of the next one: travel and handling."""
+        return np.array([*self.travel.values()], float) + self.handling_times
+
+    @property
+    def weights(self) -> Float[np.ndarray, "environments kinds"]:
+        """The probability of each kind in each environment."""
+        chances = self._chances
+        values = np.array([[float(chances[name][kind]) for kind in self.rewards] for name in self.travel])
+        return values / values.sum(1, keepdims=True)
 
 
 def _checked_curve(kind: Hashable, rewards: ArrayLike) -> Float[np.ndarray, " harvests"]:

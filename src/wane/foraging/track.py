@@ -1,9 +1,8 @@
 """Tracks: positions of an animal, read on a regular clock and turned into stays in patches.
 
 Cameras and GPS tags do not sample regularly, and they lose the animal now and then. `from_track` reads the track at
-regular times t₀, t₀ + step, …, each from the nearest sample. A time without a sample within `tolerance` steps is a
-drop-out. Short drop-outs are filled in with the patch where the animal was last seen; a long one cuts the session in
-two. The notes of the recording say how often either happened.
+regular times t₀, t₀ + step, …, each from the nearest sample. What becomes of drop-outs, and of stays and absences that
+the tracking has made up, is said by a `Cleaning`. The notes of the recording say how often either happened.
 
     >>> t = np.arange(0, 6, 0.1)
     >>> recording = from_track(t, x=t, y=0 * t, patches={"oak": Circle(2, 0, 0.45), "elm": [(3, -1), (5, -1), (4, 2)]})
@@ -12,17 +11,29 @@ two. The notes of the recording say how often either happened.
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from jaxtyping import Bool, Float, Int
 
-from wane.foraging.door import Above, StepCount, at_the_door
+from wane.foraging.arguments import Above, StepCount, check_arguments, check_fields, old_arguments
 from wane.foraging.leaving import find_stays
 from wane.foraging.moments import as_seconds
 from wane.foraging.recording import Recording, describe_visits
-from wane.foraging.sources import Source, Where, as_numbers, counted, pick, read_table, shown, to_floats
+from wane.foraging.sources import (
+    ColumnNames,
+    Source,
+    Where,
+    as_numbers,
+    column_names,
+    counted,
+    pick,
+    read_table,
+    shown,
+    to_floats,
+)
 from wane.limits import require_memory
 from wane.settings import Range
 from wane.types import ArrayLike, Real
@@ -46,6 +57,21 @@ Regions = Mapping[Any, Region] | Callable[[Any, Any], Any]
 """A region for each patch, or a function of x and y that returns labels, None where there is no patch."""
 
 
+@dataclass(frozen=True)
+class Cleaning:
+    """What becomes of drop-outs, and of stays and absences that the tracking has made up. All numbers are in steps."""
+
+    tolerance: Tolerance = 0.75
+    """How far a sample may be from the time that is read from it; a time without such a sample is a drop-out."""
+    fill: StepCount = 5
+    """Drop-outs of up to this length are filled in with the patch that was seen last; longer ones cut the session."""
+    shortest: StepCount = 0
+    """Absences from a patch, and then stays, that are shorter than this are taken as errors of the tracking."""
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+
 class Track(NamedTuple):
     """The times of a track as they are written and as numbers, and a function that names a sample in messages."""
 
@@ -65,19 +91,19 @@ class Clock(NamedTuple):
     """The largest distance of a time from its sample, in steps, without drop-outs."""
 
 
-@at_the_door
+@old_arguments("cleaning", Cleaning, "tolerance", "fill", "shortest")
+@old_arguments("columns", dict, "time")
+@check_arguments
 def from_track(
     times: Source,
-    x: ArrayLike | str,
-    y: ArrayLike | str,
+    x: ArrayLike | str | None = None,
+    y: ArrayLike | str | None = None,
     *,
     patches: Regions,
     rewards: Source | None = None,
-    time: str = "time",
+    columns: ColumnNames | None = None,
     step: Above | None = None,
-    tolerance: Tolerance = 0.75,
-    fill: StepCount = 5,
-    shortest: StepCount = 0,
+    cleaning: Cleaning | None = None,
     subject: Any = 1,
     session: Any = 1,
     day_first: bool | None = None,
@@ -86,35 +112,35 @@ def from_track(
     """Makes a recording from the positions of one animal in one session.
 
     - `times`, `x`, `y`: arrays of equal length. `times` may instead be a table, a pynapple `TsdFrame` or the path of a
-      CSV file; then `x`, `y` and `time` are the names of its columns. Dates with times, and clock times of one day, are
-      counted in seconds. Missing positions are drop-outs.
+      CSV file with the columns time, x and y; `columns` says what they are called there, `{"time": "t", "x": "east"}`.
+      Dates with times, and clock times of one day, are counted in seconds. Missing positions are drop-outs.
     - `patches`: a `Circle` or the corners of a polygon for each patch, or a function of the arrays x and y that returns
       labels, None where there is no patch.
     - `rewards`: times of rewards, or a table with a column time and, if amounts differ, a column amount. Times are
       numbers on the same clock as the track (seconds since its first sample if the track has dates), or dates.
     - `step`: the length of a step; by default the median time between samples.
-    - `tolerance`: how far a sample may be from the time that is read from it, in steps.
-    - `fill`: drop-outs of up to this number of steps are filled in; longer ones cut the session.
-    - `shortest`: absences from a patch, and then stays, of fewer steps than this are taken as errors of the tracking.
+    - `cleaning`: what becomes of drop-outs and of errors of the tracking, a `Cleaning`.
+    - `subject`, `session`: what both are called in the tables.
     - `day_first`: whether the day comes first in dates such as 02/03/2026, where the dates do not tell it themselves.
 
     Raises ValueError for wrong entries; the message names the sample and the cure.
     """
+    cleaning = Cleaning() if cleaning is None else cleaning
     for name, given in (("subject", subject), ("session", session)):
         if given is None or given != given:  # NaN is the only value that differs from itself.
             raise ValueError(f"{name} is {given}: give it a name or a number, which every row of the tables gets")
-    track, seconds, where = _read_samples(times, x, y, time, separator, day_first)
+    track, seconds, where = _read_samples(times, x, y, columns, separator, day_first)
     place = _read_positions(track, where)
-    clock = _make_clock(seconds, np.isfinite(place[0]) & np.isfinite(place[1]), step, tolerance)
+    clock = _make_clock(seconds, np.isfinite(place[0]) & np.isfinite(place[1]), step, cleaning.tolerance)
     length = clock.time[1] - clock.time[0] if step is None else float(step)
     codes, labels = _label(place, patches, where)
-    site, kept, notes = _fill_in(codes[clock.sample], clock, fill)
-    site, merged = _smooth(site, shortest, kept)
+    site, kept, notes = _fill_in(codes[clock.sample], clock, cleaning.fill)
+    site, merged = _smooth(site, cleaning.shortest, kept)
     # The session is cut where kept steps begin again; without the first position the first part begins later.
     part = np.cumsum(np.diff(kept, prepend=False) & kept) - 1
     read = Track(track["time"], seconds, where)
     paid = _read_rewards(rewards, read, clock.time[-1] + length, separator, day_first)
-    notes = [*_clock_notes(seconds, clock, float(length), tolerance), *notes, *merged]
+    notes = [*_clock_notes(seconds, clock, float(length), cleaning.tolerance), *notes, *merged]
     visited = set(np.unique(site[kept]))
     notes += [f"The animal was never in patch {label!r}." for i, label in enumerate(labels) if i not in visited]
     whole = part[kept].max() == 0
@@ -123,17 +149,19 @@ def from_track(
 
 
 def _read_samples(
-    times: Source, x: ArrayLike | str, y: ArrayLike | str, time: str, separator: str, day_first: bool | None
+    times: Source, x: Any, y: Any, columns: ColumnNames | None, separator: str, day_first: bool | None
 ) -> tuple[pd.DataFrame, Samples, Where]:
     """The track with columns time, x and y, its times as numbers, and a function that names a sample in messages.
 
     Raises ValueError unless times grow.
     """
-    if isinstance(x, str) != isinstance(y, str):
+    by_name = [each is None or isinstance(each, str) for each in (x, y)]
+    if by_name[0] != by_name[1]:
         raise ValueError("x and y must both be names of columns, or both be lists of positions")
-    if isinstance(x, str) and isinstance(y, str):
+    if by_name[0]:
         table, where = read_table(times, separator)
-        table = pick(table, {"time": time, "x": x, "y": y}, "the track")
+        names = column_names(columns, {"time": "time", "x": x or "x", "y": y or "y"})
+        table = pick(table, names, "the track")
     else:
         arrays = {name: np.asarray(values) for name, values in (("time", times), ("x", x), ("y", y))}
         if len({np.shape(values) for values in arrays.values()}) > 1 or arrays["time"].ndim != 1:
@@ -172,10 +200,10 @@ def _make_clock(seconds: Samples, seen: Bool[np.ndarray, " samples"], step: Real
     count = int(np.floor((seconds[-1] - seconds[0]) / length + 0.5)) + 1
     require_memory("the track on a regular clock", (count, "steps"), copies=8, cure="take a longer step")
     time = seconds[0] + length * np.arange(count)
-    used = np.flatnonzero(seen)
-    after = np.clip(np.searchsorted(seconds[used], time), 1, max(len(used) - 1, 1))
-    before = used[after - 1]
-    after = used[np.minimum(after, len(used) - 1)]
+    placed = np.flatnonzero(seen)
+    after = np.clip(np.searchsorted(seconds[placed], time), 1, max(len(placed) - 1, 1))
+    before = placed[after - 1]
+    after = placed[np.minimum(after, len(placed) - 1)]
     nearest = np.where(np.abs(seconds[after] - time) < np.abs(seconds[before] - time), after, before)
     distance = np.abs(seconds[nearest] - time) / length
     missing = distance > tolerance

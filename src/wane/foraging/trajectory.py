@@ -25,7 +25,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float, Int
 
-from wane.foraging.sources import Where, whole_number
+from wane.foraging.sources import Where, column_names, read_file, whole_number
 from wane.types import AnyArray, Scalar
 from wane.worlds.world import World
 
@@ -52,40 +52,20 @@ def read_csv(
     executed. Raises ValueError if the file is not such a table.
     """
     path, renamed = Path(path), dict(columns or {})
-    for name in renamed:
-        if name not in COLUMNS:
-            raise ValueError(
-                f"columns has the key {name!r}, which is no needed column: its keys may be {', '.join(COLUMNS)}, and "
-                "its values the names of these columns in the file"
-            )
-    how: dict[str, Any] = dict(sep=separator, skipinitialspace=True, encoding="utf-8-sig")
-    table = _read_text(path, how)
+    column_names(renamed, dict.fromkeys(COLUMNS))
+    # The needed columns stay as they are written until `_checked` reads them: a patch may be called NA, and numbers
+    # must be exact.
+    table = read_file(path, separator, dtype=str, keep_default_na=False, skip_blank_lines=True)
     for name, given in renamed.items():
         if given not in table:
             raise ValueError(f"{path} has no column {given!r} for {name}: there are {', '.join(table.columns)}")
     needed = [renamed.get(name, name) for name in COLUMNS]
     table = table.assign(**{name: table[name].str.strip() for name in needed if name in table})
     others = [name for name in table.columns.tolist() if name not in needed]
-    table[others] = pd.read_csv(path, usecols=others, **how)[others] if others else table[others]
+    if others:
+        table[others] = read_file(path, separator, skip_blank_lines=True)[others]
     table = table.rename(columns={given: name for name, given in renamed.items()})
     return _checked(table, group_columns(by), lambda i: f"line {i + 2} of {path}")
-
-
-def _read_text(path: Path, how: Mapping[str, Any]) -> pd.DataFrame:
-    """The file with every entry as text."""
-    try:
-        # The needed columns stay as they are written until `_checked` reads them: a patch may be called NA, and
-        # numbers must be exact.
-        table = pd.read_csv(path, dtype=str, keep_default_na=False, **how)
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path} is not UTF-8 text ({error.reason}): save it as CSV with encoding UTF-8") from error
-    except (pd.errors.EmptyDataError, pd.errors.ParserError) as error:
-        raise ValueError(f"{path} is not a table of comma-separated values: {error}") from error
-    if len(table.columns) == 1 and any(separator in str(table.columns[0]) for separator in ";,\t"):
-        raise ValueError(f'{path} is not separated by {how["sep"]!r}: pass separator=";" or separator="\\t"')
-    if not isinstance(table.index, pd.RangeIndex):
-        raise ValueError(f"{path} has rows with more entries than its first line: name every column there")
-    return table
 
 
 def check_table(table: pd.DataFrame, *, by: Columns = ()) -> pd.DataFrame:

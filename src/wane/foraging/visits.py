@@ -9,11 +9,12 @@ of the task that no table shows, so it must be given:
 
     >>> task = Task.linear({"low": 60, "high": 120}, 8, {"rich": 10}, harvest=10)
     >>> table = pd.DataFrame({"rat": "A", "box": ["low", "high"], "env": "rich", "n": [3, 7]})
-    >>> visits = from_stays(table, task, subject="rat", kind="box", environment="env", harvests="n", patches="fresh")
-    >>> visits
+    >>> columns = {"subject": "rat", "kind": "box", "environment": "env", "harvests": "n"}
+    >>> from_stays(table, task, patches="fresh", columns=columns)
     PatchVisits(2 visits of 1 subject, 10 decisions, patches fresh)
 """
 
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -21,14 +22,33 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 from jaxtyping import Bool, Float
+from scipy import stats
 
 from wane.depletion import Depletion
-from wane.foraging.door import at_the_door
-from wane.foraging.sources import Source, Where, as_known, as_numbers, pick, read_table, require_labels, shown
+from wane.foraging.arguments import check_arguments, old_arguments
+from wane.foraging.sources import (
+    ColumnNames,
+    Source,
+    Where,
+    as_known,
+    as_numbers,
+    column_names,
+    counted,
+    pick,
+    read_table,
+    require_labels,
+    shown,
+)
 from wane.foraging.task import Task
 
 Patches = Literal["fresh", "session"] | Depletion
 """What a patch is like when it is visited again."""
+COLUMNS: ColumnNames = {name: name for name in ("subject", "kind", "environment", "harvests")} | dict.fromkeys(
+    ("patch", "session", "censored", "limit")
+)
+"""What the columns of a table of visits are called, unless the caller says otherwise."""
+RARE = 1e-4
+"""Shares of kinds that are rarer than this by chance are not those of the task."""
 RewardTable = Float[np.ndarray, "visits harvests"]
 
 
@@ -47,12 +67,8 @@ class PatchVisits:
     """Sentences on what was changed or left out when the data were read."""
 
     def __repr__(self) -> str:
-        animals = len(self.subjects)
-        state = "fresh" if self.fresh else "not fresh"
-        return (
-            f"PatchVisits({len(self.table)} visits of {animals} subject{'s' * (animals != 1)}, "
-            f"{self.decisions} decisions, patches {state})"
-        )
+        who = f"{counted(len(self.table), 'visit')} of {counted(len(self.subjects), 'subject')}"
+        return f"PatchVisits({who}, {self.decisions} decisions, patches {'fresh' if self.fresh else 'not fresh'})"
 
     @property
     def subjects(self) -> list[Any]:
@@ -80,62 +96,60 @@ class PatchVisits:
             yield subject, self.where(self.table["subject"] == subject)
 
 
-@at_the_door
+@old_arguments("columns", dict, *COLUMNS)
+@check_arguments
 def from_stays(
     source: Source,
     task: Task,
     *,
     patches: Patches,
-    subject: str | None = "subject",
-    kind: str | None = "kind",
-    environment: str | None = "environment",
-    harvests: str = "harvests",
-    patch: str | None = None,
-    session: str | None = None,
-    censored: str | None = None,
-    limit: str | None = None,
+    columns: ColumnNames | None = None,
     subjects: Sequence[Any] | None = None,
     separator: str = ",",
 ) -> PatchVisits:
     """Reads visits from a table with one row for each visit, in the order in which they were made.
 
     - `source`: a pandas or polars DataFrame, a pynapple `IntervalSet` with metadata, or the path of a CSV file.
-    - `patches`: "fresh", "session" or a `Depletion`, see `wane.foraging.visits`. The last two need `patch`, the column
-      that names the patch, and `session`, the column that names the session. All patches are fresh when a session
-      begins; by default there is one session.
-    - `harvests`: the column with the number of harvests before leaving, 1 or more.
-    - `kind`, `environment`: the columns with labels of the task; None if the task has only one.
-    - `subject`: the column that tells the animals apart, None if there is one animal.
-    - `censored`: a column that is true if the experiment ended the visit. The visit's last decision is then not used.
-    - `limit`: a column with the number of harvests at which the experiment ends a visit; such visits are censored.
+    - `patches`: "fresh", "session" or a `Depletion`, see `wane.foraging.visits`.
+    - `columns`: what the columns are called in the table, `{"subject": "rat", "harvests": "presses"}`:
+
+        subject, kind, environment    called so by default; None if there is one animal, or if the task has only one
+        harvests                      called so by default; the number of harvests before leaving, 1 or more
+        patch, session                which patch and which session; patches that are not fresh need `patch`. All
+                                      patches are fresh when a session begins; by default there is one session
+        censored                      true if the experiment ended the visit; its last decision is then not used
+        limit                         the harvests at which the experiment ends a visit; such visits are censored
     - `subjects`: the animals that the table must have, and no others.
 
     Raises ValueError for wrong entries; the message names the line of the file, or the row, and the cure.
     """
-    table, where = read_table(source, separator, labels=[subject, session, environment, kind, patch])
-    names = dict(subject=subject, session=session, environment=environment, kind=kind, patch=patch)
-    table = pick(table, names | dict(harvests=harvests, censored=censored, limit=limit), "the table of visits")
+    names = column_names(columns, COLUMNS)
+    labels = {name: names[name] for name in ("subject", "session", "environment", "kind", "patch")}
+    table, where = read_table(source, separator, labels=labels.values())
+    table = pick(table, names, "the table of visits")
     if table.empty:
         raise ValueError("the table of visits has no rows: give one for each visit")
-    table = _fill_columns(table, task, names)
-    for name in ("subject", "session", *["patch"] * (patch is not None)):
+    table = _fill_columns(table, task, labels)
+    for name in ("subject", "session", *["patch"] * (names["patch"] is not None)):
         require_labels(table[name], where)
     for name, labels, part in (("kind", task.kinds, "rewards"), ("environment", task.environments, "travel")):
         table[name] = as_known(table[name], labels)
         require_labels(table[name], where, labels, f"name it in the task's {part}, or correct the table")
     table["harvests"] = _counts(table["harvests"], where)
     table["censored"] = _truths(table["censored"], where)
-    if limit is not None:
+    if names["limit"] is not None:
         table["limit"] = _limits(table, where)
         table["censored"] |= table["harvests"] == table["limit"]
     _check_subjects(table["subject"], subjects)
     leading = ["subject", "session", "environment", "kind", "harvests", "censored"]
     table = table[[*leading, *(name for name in table.columns if name not in leading)]]
     fresh = isinstance(patches, str) and patches == "fresh"
+    if fresh:
+        _warn_of_shares(table, task)
     return PatchVisits(table, task, _rewards(table, task, patches), fresh)
 
 
-def _fill_columns(table: pd.DataFrame, task: Task, names: dict[str, str | None]) -> pd.DataFrame:
+def _fill_columns(table: pd.DataFrame, task: Task, names: ColumnNames) -> pd.DataFrame:
     """The table with the columns that the caller left out. Raises ValueError where they cannot be guessed."""
     table = table.copy()
     for name, labels in (("kind", task.kinds), ("environment", task.environments)):
@@ -143,7 +157,7 @@ def _fill_columns(table: pd.DataFrame, task: Task, names: dict[str, str | None])
             if len(labels) > 1:
                 raise ValueError(
                     f"the task has more than one {name}, {', '.join(map(repr, labels))}, and {name}=None does not tell "
-                    f'which of them a visit belongs to: name the column that tells it, {name}="…"'
+                    f'which of them a visit belongs to: name the column that tells it, columns={{"{name}": "…"}}'
                 )
             table[name] = labels[0]
     for name in ("subject", "session"):
@@ -205,6 +219,24 @@ def _check_subjects(given: pd.Series, wanted: Sequence[Any] | None) -> None:
             )
 
 
+def _warn_of_shares(table: pd.DataFrame, task: Task) -> None:
+    """Warns if the kinds of patches are not met as often as the task says, which changes the rate of reward."""
+    for environment, weights in zip(task.environments, task.weights, strict=True):
+        kinds = table.loc[table["environment"] == environment, "kind"]
+        visits = kinds.value_counts().reindex(task.kinds, fill_value=0).to_numpy()
+        if not visits.any():
+            continue
+        possible = weights > 0
+        if visits[~possible].any() or stats.chisquare(visits[possible], weights[possible] * visits.sum()).pvalue < RARE:
+            seen, said = (", ".join(f"{100 * x:.0f}" for x in each) for each in (visits / visits.sum(), weights))
+            warnings.warn(
+                f"in environment {environment!r} {seen} % of the visits are to patches of the kinds "
+                f"{', '.join(map(str, task.kinds))}, but the task says {said} %: give it their chances, "
+                f"chances={{{environment!r}: {{{task.kinds[0]!r}: …}}}}, or the best rate is wrong",
+                stacklevel=5,
+            )
+
+
 def _rewards(table: pd.DataFrame, task: Task, patches: Patches) -> RewardTable:
     """What every harvest of every visit pays, by the state in which the visit finds its patch."""
     kind = pd.Categorical(table["kind"], categories=task.kinds).codes
@@ -218,7 +250,7 @@ def _rewards(table: pd.DataFrame, task: Task, patches: Patches) -> RewardTable:
     if isinstance(patches, str) and patches == "fresh":
         return curve[kind]
     if "patch" not in table:
-        raise ValueError('patches that are not fresh must be told apart: name their column, patch="…"')
+        raise ValueError('patches that are not fresh must have names: give their column, columns={"patch": "…"}')
     owner = table.groupby(["subject", "session", "patch"], sort=False)
     if isinstance(patches, str):
         before = (owner["harvests"].cumsum() - table["harvests"]).to_numpy()

@@ -21,8 +21,8 @@ from scipy import stats
 
 from wane.foraging import rats
 from wane.foraging.decisions import Decisions, prepare, task_arrays
-from wane.foraging.fitting import Batch, fit, make_batch, objective
-from wane.foraging.models import LearningModel, Model, Parameter
+from wane.foraging.fitting import DataSets, fit, make_sets, objective
+from wane.foraging.models import LearningModel, Model, Parameter, typical_point, values_at
 from wane.foraging.recovery import simulate
 from wane.foraging.visits import PatchVisits
 
@@ -71,7 +71,7 @@ def _check_parameters(model: Model, data: PatchVisits) -> list[Parameter]:
 
 def _points(parameters: list[Parameter]) -> np.ndarray:
     """The typical parameters on the unbounded scale, and some others around them."""
-    typical = np.array([float(p.unbounded(jnp.asarray(p.typical, float))) for p in parameters])
+    typical = np.asarray(typical_point(parameters))
     return typical + np.vstack([np.zeros_like(typical), np.random.default_rng(0).normal(size=(DRAWS, len(typical)))])
 
 
@@ -81,15 +81,15 @@ def _check_chances(model: Model, data: PatchVisits, parameters: list[Parameter])
     one = Decisions(*(jnp.asarray(a)[0, :100] for a in decisions)) if model.learns else decisions
 
     def leaving(z: Any, steps: bool = False) -> Any:
-        params = {p.name: p.value(z[i]) for i, p in enumerate(parameters)}
+        params = values_at(parameters, z)
         return LearningModel.leaving(model, params, one, task) if steps else model.leaving(params, one, task)  # pyright: ignore[reportArgumentType]
 
     for z in _points(parameters):
         logits = np.asarray(jax.jit(leaving)(jnp.asarray(z)))
         wanted = np.shape(one.harvests)
         _require(logits.shape == wanted, model, f"leaving returns the shape {logits.shape} for {wanted} decisions")
-        told = ", ".join(f"{p.name} = {float(p.value(z[i])):g}" for i, p in enumerate(parameters))
-        _require(np.isfinite(logits).all(), model, f"leaving is no finite number with {told}")
+        point = ", ".join(f"{p.name} = {float(p.value(z[i])):g}" for i, p in enumerate(parameters))
+        _require(np.isfinite(logits).all(), model, f"leaving is no finite number with {point}")
         if isinstance(model, LearningModel):
             steps = np.asarray(jax.jit(partial(leaving, steps=True))(jnp.asarray(z)))
             _require(np.allclose(logits, steps, atol=1e-8), model, "leaving and step by step differ: override both")
@@ -97,10 +97,10 @@ def _check_chances(model: Model, data: PatchVisits, parameters: list[Parameter])
 
 def _cost(model: Model, data: PatchVisits, parameters: list[Parameter]) -> Any:
     """Minus the log-likelihood of all animals together, as a function of unbounded numbers."""
-    batch = make_batch(prepare(data, model.learns), True, model.learns)
-    counts = jax.tree_util.tree_map(lambda a: a[0], batch.counts)
-    decisions = jax.tree_util.tree_map(lambda a: a[0], batch.decisions) if model.learns else batch.decisions
-    return jax.jit(partial(objective, model, tuple(parameters), Batch(decisions, counts), task_arrays(data.task)))
+    sets = make_sets(prepare(data, model.learns), True, model.learns)
+    counts = jax.tree_util.tree_map(lambda a: a[0], sets.counts)
+    decisions = jax.tree_util.tree_map(lambda a: a[0], sets.decisions) if model.learns else sets.decisions
+    return jax.jit(partial(objective, model, tuple(parameters), DataSets(decisions, counts), task_arrays(data.task)))
 
 
 def _check_gradients(model: Model, data: PatchVisits, parameters: list[Parameter]) -> None:

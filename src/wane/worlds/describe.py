@@ -3,9 +3,9 @@
 `from_description(describe(world))` is the same world, down to the last digit, and likewise for depletions. Only the
 transitions of an `MDPWorld` are checked again, and may be scaled by rounding. Nothing in a description is executed or
 imported: kinds of depletions and of observations are looked up in the package, and every value is checked. JAX arrays
-come back as NumPy arrays with the same values. A depletion or an observation of another package has a name if that
-package offers its class as an entry point of the group "wane.depletions" or "wane.observations"; it is imported only if
-its package was imported before or if the caller trusts the name (`wane.plugins`).
+come back as NumPy arrays with the same values. A depletion, an observation or a world of another package has a name if
+that package offers its class as an entry point of the group "wane.depletions", "wane.observations" or "wane.worlds"; it
+is imported only if its package was imported before or if the caller trusts the name (`wane.plugins`).
 
     >>> from wane.worlds import make
     >>> describe(make("corridor", length=3))["map"]
@@ -18,6 +18,7 @@ import dataclasses
 import inspect
 import json
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
@@ -37,7 +38,7 @@ from wane.texts import shown
 from wane.worlds.control import task as control
 from wane.worlds.control.task import ControlTask
 from wane.worlds.mdp_world import MDPWorld
-from wane.worlds.observe import OBSERVATIONS, Function, name_of_observation, read_observation
+from wane.worlds.observe import OBSERVATIONS, Function, Observation, name_of_observation, read_observation
 from wane.worlds.world import World
 
 Description = dict[str, Any]
@@ -84,7 +85,7 @@ class Kinds(NamedTuple):
                 f"dataclasses.replace(world, {self.noun}=…)"
             )
         given = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
-        return {"kind": kind} | {name: _plain(each, f"{kind}.{name}") for name, each in given.items()}
+        return {"kind": kind} | {name: _described(each, f"{kind}.{name}") for name, each in given.items()}
 
     def read(self, description: Any, trust: Sequence[str], reader: Callable[..., Callable[..., Any]]) -> Any:
         """Returns the object of a description; `reader(field)` reads the value of a field.
@@ -124,20 +125,29 @@ _OBSERVATIONS = Kinds(
     lambda kind: dataclasses.is_dataclass(kind) and hasattr(kind, "see"),
 )
 
+_WORLDS = Kinds(
+    "a world",
+    "wane.worlds",
+    {},
+    lambda kind: dataclasses.is_dataclass(kind) and hasattr(kind, "reset") and hasattr(kind, "step"),
+)
+
 
 def describe(world: Any) -> Description:
     """Returns the settings of a world or of a control task as a dictionary that JSON can hold.
 
-    Raises TypeError for a depletion or an observation of the user's own, and while JAX traces a setting: neither can
-    be written down.
+    Raises TypeError for a world, a depletion or an observation of the user's own that no package offers, and while JAX
+    traces a setting: none of these can be written down.
     """
     if isinstance(world, ControlTask):
         return control.describe(world)
     if not isinstance(world, World | MDPWorld):
-        raise TypeError(
-            f"a {type(world).__name__} is a world of your own, which cannot be saved: only a World, an MDPWorld and a "
-            "control task can"
-        )
+        if _WORLDS.name_of(type(world)) is None:
+            raise TypeError(
+                f"a {type(world).__name__} is a world of your own, which cannot be saved: only a World, an MDPWorld, a "
+                f"control task, and what a package offers as an entry point of the group {_WORLDS.group} can"
+            )
+        return _WORLDS.describe(world)
     own: Description = {
         "depletion": describe_depletion(world.depletion),
         "observation": describe_observation(world.observation),
@@ -149,12 +159,14 @@ def describe(world: Any) -> Description:
     return {name: own[name] if name in own else _plain(value, name) for name, value in given.items()}
 
 
-def from_description(description: Any, trust: Sequence[str] = ()) -> World | MDPWorld | ControlTask:
+def from_description(description: Any, trust: Sequence[str] = ()) -> Any:
     """Returns the world or the control task of a description. Settings that are not in it have their defaults.
 
-    Raises ValueError for unknown settings and for values that cannot be those of a world, and for a task or a depletion
-    of others, unless `trust` holds its name.
+    Raises ValueError for unknown settings and for values that cannot be those of a world, and for a world, a task or a
+    depletion of others, unless `trust` holds its name.
     """
+    if isinstance(description, dict) and "kind" in description:
+        return _WORLDS.read(description, trust, lambda field: partial(_read_setting, field.name, trust))
     if isinstance(description, dict) and "task" in description:
         return control.from_description(description, trust)
     if isinstance(description, dict) and "mdp" in description:
@@ -168,6 +180,15 @@ def world_from_description(description: Any, trust: Sequence[str] = ()) -> World
     _check_keys(description, "a world", dataclasses.fields(World))
     settings = _settings(description, trust)
     return World(settings.pop("map"), **settings)
+
+
+def _read_setting(field: str, trust: Sequence[str], value: Any, name: str) -> Any:
+    """Reads a setting of a world of another package: a depletion, an observation, numbers, text or nothing."""
+    if field == "depletion":
+        return depletion_from_description(value, trust)
+    if field == "observation":
+        return observation_from_description(value, trust)
+    return value if value is None or isinstance(value, str | bool) else () if value == [] else _array(value, name)
 
 
 def _settings(description: Description, trust: Sequence[str]) -> dict[str, Any]:
@@ -279,6 +300,13 @@ def observation_from_description(description: Any, trust: Sequence[str] = ()) ->
     if isinstance(description, dict):
         return _OBSERVATIONS.read(description, trust, lambda field: _simple)
     return read_observation(_text(description, "observation"))
+
+
+def _described(value: Any, name: str) -> Any:
+    """Returns a setting of an object: depletions and observations as their descriptions, others as JSON holds them."""
+    if isinstance(value, Depletion):
+        return describe_depletion(value)
+    return describe_observation(value) if isinstance(value, Observation) else _plain(value, name)
 
 
 def _plain(value: Any, name: str) -> Any:

@@ -1,7 +1,7 @@
 """Eight rats that leave patches: do they stay too long because they believe that patches wear off too slowly?
 
 The paper suggests (section 6) that too large a λ may explain why animals overstay in depleted patches. This experiment
-tests the suggestion on the rats of Kane et al. (2019). Their task is solved exactly (`wane.foraging.renewal`), under
+tests the suggestion on the rats of Kane et al. (2019). Their task is solved exactly (`wane.foraging.theorem`), under
 the true depletion and under a believed one, and models of when rats leave are fitted and compared, for each rat and for
 all rats together.
 
@@ -21,7 +21,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from wane import foraging
-from wane.foraging.named import NAMED
+from wane.foraging.planners import MODELS
 from wane.lab import Claim, Experiment, Finding, NotTested, Settings, Tables, exceeds, plots, stays_below
 from wane.lab.statistics import Estimate, bootstrap
 from wane.lab.tables import select
@@ -43,7 +43,7 @@ NAMES = (
     "lambda-counted",
     "drop-told-bias",
 )
-"""The models of `wane.foraging.named` that are compared."""
+"""The models of `wane.foraging.planners` that are compared."""
 FEW = ("theorem", "theorem-bias", "quasi-hyperbolic", "drop-counted", "lambda-counted", "drop-told-bias")
 """The models that the claims need, for the quick scale."""
 BELIEFS = ("drop-told", "drop-counted", "lambda-told", "lambda-counted")
@@ -68,8 +68,8 @@ class Rats(Settings):
     def rules(self) -> None:
         """Raises SettingError for an unknown model, and for a single block, which leaves no other block to fit."""
         super().rules()
-        strange = [name for name in self.models if name not in NAMED]
-        self.require(not strange, "models", f"names of models are needed: {', '.join(NAMED)}")
+        strange = [name for name in self.models if name not in MODELS]
+        self.require(not strange, "models", f"names of models are needed: {', '.join(MODELS)}")
         self.require(self.blocks != 1, "blocks", "0, or at least 2 is needed, because the other blocks are fitted")
 
 
@@ -81,13 +81,13 @@ def fixed(settings: Rats) -> Tables:
     for name in settings.models:
         for pooled in (False, True) if settings.thorough else (False,):
             intervals = None if settings.thorough else "none"
-            found = foraging.fit(data, NAMED[name], pooled=pooled, starts=settings.starts, intervals=intervals)
+            found = foraging.fit(data, MODELS[name], pooled=pooled, starts=settings.starts, intervals=intervals)
             held = foraging.cross_validate(found, settings.blocks).sum(1) if settings.blocks else None
             scores = found.likelihoods.drop(columns="agree").assign(model=name, pooled=pooled)
             # A pooled fit has a single row, for all rats together.
             scores["held_out"] = np.nan if held is None else held.sum() if pooled else held
             likelihoods.append(scores)
-            estimates.append(found.estimates.assign(model=name, pooled=pooled))
+            estimates.append(found.estimates.drop(columns="unit").assign(model=name, pooled=pooled))
     both = [pd.concat(each, ignore_index=True) for each in (likelihoods, estimates)]
     both = [table.assign(subject=table["subject"].astype(str)) for table in both]
     table = foraging.harvests_beside_optimum(data)

@@ -262,7 +262,7 @@ def stays(
     table, lam = foraging.table_from_rollout(world, cells, rewards, **column), lam_of(world)
     tables = []
     for rule in RULES:
-        found = foraging.leaving_difference(table, lam, discount=world.discount, by=list(column), form=rule)
+        found = foraging.leaving_difference(table, lam, discount=world.discount, by=list(column), rule=rule)
         tables.append(found.assign(rule=rule, site=found["site"].astype(int)).drop(columns="episode"))
     return pd.concat(tables, ignore_index=True).assign(**labels)
 

@@ -1,4 +1,4 @@
-// When an agent left each site, and when the marginal value theorem would have left (wane.foraging.mvt, "corrected").
+// When an agent left each site, and when the marginal value theorem would have left (wane.foraging.rule, "corrected").
 //
 // In a site at step t, having just received r(s_t), leave if the next reward by staying is below what an average step
 // of the rest of the episode brings, θ_t = (R − R_t) / Σ_{t < u < T} γᵘ. If the agent left before the rule does, the

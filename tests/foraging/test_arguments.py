@@ -72,19 +72,15 @@ def no_fits(monkeypatch):
         (lambda d: foraging.from_events(VISITS, step=1, end=np.inf), "end = inf: a number that is finite is needed"),
         (lambda d: foraging.from_events(VISITS, step="1"), "step = 1: a number above 0 is needed"),
         (
-            lambda d: foraging.from_track(TIMES, TIMES, TIMES, patches={}, fill=-1),
+            lambda d: foraging.Cleaning(fill=-1),
             "fill = -1: a whole number of steps of",
         ),
         (
-            lambda d: foraging.from_track(TIMES, TIMES, TIMES, patches={}, fill=1.5),
-            "fill = 1.5: a whole number of steps",
-        ),
-        (
-            lambda d: foraging.from_track(TIMES, TIMES, TIMES, patches={}, shortest=-1),
+            lambda d: foraging.Cleaning(shortest=-1),
             "shortest = -1: a whole number of",
         ),
         (
-            lambda d: foraging.from_track(TIMES, TIMES, TIMES, patches={}, tolerance=11),
+            lambda d: foraging.Cleaning(tolerance=11),
             "tolerance = 11: a number of steps",
         ),
         (
@@ -92,8 +88,8 @@ def no_fits(monkeypatch):
             "level = 2: the probability of an interval",
         ),
         (
-            lambda d: foraging.threshold(6.0, 1.0, 1, 50, form="chanrov"),
-            'form = chanrov: "charnov", .*; did you mean char',
+            lambda d: foraging.threshold(6.0, 1.0, 1, 50, rule="chanrov"),
+            'rule = chanrov: "charnov", .*; did you mean char',
         ),
         (lambda d: foraging.empirical_kernel([[0, 1]], 2, prior=-1), "prior = -1: a number of at least 0 is needed"),
         (lambda d: foraging.empirical_policy([[0]], [], 2, 2), "1 sequences of states and 0 of actions: give as many"),
@@ -109,6 +105,12 @@ def no_fits(monkeypatch):
 def test_numbers_and_words_are_checked_first(data, call, message):
     with pytest.raises(ValueError, match=message):
         call(data)
+
+
+@pytest.mark.usefixtures("unchecked_types")
+def test_fields_are_checked_like_arguments():
+    with pytest.raises(ValueError, match="fill = 1.5: a whole number of steps"):
+        foraging.Cleaning(fill=1.5)
 
 
 @pytest.mark.usefixtures("no_fits", "unchecked_types")
@@ -127,7 +129,7 @@ def test_numbers_and_words_are_checked_first(data, call, message):
             lambda d: foraging.fit(d, ConstantHazard),
             r"model is the class ConstantHazard, and a Model is needed: make one",
         ),
-        (lambda d: foraging.fit(d, "theorem"), r"model is the text 'theorem', and a Model is needed: .*named_model\("),
+        (lambda d: foraging.fit(d, "theorem"), r"model is the text 'theorem', and a Model is needed: .*find_model\("),
         (lambda d: foraging.compare(d, ConstantHazard()), "models is a ConstantHazard, and a list is needed"),
         (
             lambda d: foraging.compare(d, [ConstantHazard]),

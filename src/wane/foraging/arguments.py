@@ -1,22 +1,23 @@
-"""Arguments are checked at the door: before anything is read or computed, against what the signature says they may be.
+"""Arguments are checked before anything is read or computed, against what the signature says they may be.
 
-`at_the_door` decorates public functions. A number is checked against the `Range` in its type, and an object of this
+`check_arguments` decorates public functions. A number is checked against the `Range` in its type, and an object of this
 package against its class, also in lists and dictionaries. The error says what was given, what is needed, and which
 function makes it:
 
-    >>> @at_the_door
+    >>> @check_arguments
     ... def wait(steps: StepCount) -> None: ...
     >>> wait(-1)
     Traceback (most recent call last):
     wane.settings.SettingError: steps = -1: a whole number of steps of at least 0 is needed
 
-A word is checked against the words of its `Literal`. `require_fields` does the same for the fields of a dataclass.
+A word is checked against the words of its `Literal`. `check_fields` does the same for the fields of a dataclass.
 """
 
 import dataclasses
 import functools
 import inspect
 import math
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, ParamSpec, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -39,7 +40,7 @@ CURES = {
     "it returns",
     "Recording": "call from_events(…) or from_track(…), and pass on what it returns",
     "Task": "describe the task with Task(rewards, travel) or Task.linear(first, drop, travel)",
-    "Model": 'make one, such as MarginalValue(), or take one by its name, named_model("theorem")',
+    "Model": 'make one, such as MarginalValue(), or take one by its name, find_model("theorem")',
     "MapChooser": "make one, such as MapModel() or MapPlanner()",
     "Belief": "make one, such as LinearDrop() or CurveBelief(wane.Geometric)",
     "Discount": "make one, such as Exponential(0.01)",
@@ -54,7 +55,7 @@ CURES = {
 """How to get what is needed, by the names of classes."""
 
 
-def at_the_door(function: Callable[P, R]) -> Callable[P, R]:
+def check_arguments(function: Callable[P, R]) -> Callable[P, R]:
     """Checks the arguments of every call against the types of the function's parameters."""
     signature = inspect.signature(function)
 
@@ -70,7 +71,31 @@ def at_the_door(function: Callable[P, R]) -> Callable[P, R]:
     return checked
 
 
-def require_fields(settings: Any) -> None:
+def old_arguments(new: str, make: Callable[..., Any], *old: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Lets a function take its argument `new` in parts, by their `old` names, for one release with a warning.
+
+    `make` makes the argument from the parts that were given: `f(tolerance=2)` is `f(cleaning=Cleaning(tolerance=2))`.
+    """
+
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        @functools.wraps(function)
+        def call(*args: P.args, **kwargs: P.kwargs) -> R:
+            parts = {name: kwargs.pop(name) for name in old if name in kwargs}
+            if parts:
+                given = ", ".join(f"{name}=…" for name in parts)
+                message = f"{function.__name__}({given}) is deprecated: use {new}=…"
+                warnings.warn(message, DeprecationWarning, stacklevel=2)
+                if new in kwargs:
+                    raise TypeError(f"{function.__name__} got {new} and also {given}: give {new} alone")
+                kwargs[new] = make(**parts)
+            return function(*args, **kwargs)
+
+        return call
+
+    return decorate
+
+
+def check_fields(settings: Any) -> None:
     """Checks the fields of a dataclass against their types."""
     fields = [field.name for field in dataclasses.fields(settings) if field.init]
     _check_all({name: getattr(settings, name) for name in fields}, _hints(type(settings)))

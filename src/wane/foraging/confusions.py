@@ -19,11 +19,12 @@ from typing import Annotated, Literal
 import numpy as np
 import pandas as pd
 
+from wane.foraging.arguments import Seed, check_arguments
 from wane.foraging.comparison import distinct_names
-from wane.foraging.door import Seed, at_the_door
 from wane.foraging.fitting import Fit, check_fittable, fit
 from wane.foraging.models import Model
 from wane.foraging.recovery import check_parameters, simulate
+from wane.foraging.sources import counted, listed
 from wane.foraging.visits import PatchVisits
 from wane.names import unknown
 from wane.settings import Count, Range
@@ -36,13 +37,18 @@ Copies = Annotated[int, Range(4, 1_000_000)]
 """Half of the copies measure which models differ, and a spread needs two of them."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Confusion:
     """The scores of all models for animals that were simulated from each of them."""
 
     scores: pd.DataFrame
     """One row for each simulated animal: true (the model), animal (which was copied), copy, then AIC or BIC of each
     model. The first half of the copies measures differences, the second half is counted."""
+
+    def __repr__(self) -> str:
+        right = self.choices().groupby("true", sort=False)["right"].mean()
+        shares = [f"{name} {share:.0%}" for name, share in right.items()]
+        return f"Confusion({counted(len(self.scores), 'simulated animal')}, chosen rightly: {listed(shares)})"
 
     @property
     def models(self) -> list[str]:
@@ -74,10 +80,10 @@ class Confusion:
         rows = self.scores[self.scores["copy"] >= self._half()]
         table = rows[KEYS].assign(chosen=rows[self.models].idxmin(axis=1)).reset_index(drop=True)
         found = self.differences()
-        told = {(t, a, o): bool(x) for t, a, o, x in found[["true", "animal", "other", "told_apart"]].to_numpy()}
+        differ = {(t, a, o): bool(x) for t, a, o, x in found[["true", "animal", "other", "told_apart"]].to_numpy()}
         table["right"] = table["chosen"] == table["true"]
         cells = list(table[["true", "animal", "chosen"]].itertuples(index=False, name=None))
-        table["alike"] = [true == chosen or not told[true, animal, chosen] for true, animal, chosen in cells]
+        table["alike"] = [true == chosen or not differ[true, animal, chosen] for true, animal, chosen in cells]
         apart = found.groupby(["true", "animal"])["told_apart"].all()
         table["apart"] = [bool(apart[true, animal]) for true, animal, _ in cells]
         return table
@@ -111,9 +117,9 @@ class Confusion:
     def matrix(self) -> pd.DataFrame:
         """How often each model (columns) is chosen when animals are simulated from each model (rows)."""
         table = self.choices()
-        counted = pd.crosstab(table["true"], table["chosen"], normalize="index")
+        shares = pd.crosstab(table["true"], table["chosen"], normalize="index")
         return (
-            counted.reindex(index=self.models, columns=self.models, fill_value=0.0)
+            shares.reindex(index=self.models, columns=self.models, fill_value=0.0)
             .rename_axis(None)
             .rename_axis(None, axis=1)
         )
@@ -123,9 +129,9 @@ class Confusion:
 
         Groups that share a model are joined.
         """
-        told = self.differences().groupby(["true", "other"])["told_apart"].mean()
+        share = self.differences().groupby(["true", "other"])["told_apart"].mean()
         groups = [[name] for name in self.models]
-        for true, other in told.index[told < 0.5]:
+        for true, other in share.index[share < 0.5]:
             joined = [group for group in groups if true in group or other in group]
             merged = [name for name in self.models if any(name in group for group in joined)]
             groups = [group for group in groups if group not in joined] + [merged]
@@ -143,7 +149,7 @@ class Confusion:
         return (int(self.scores["copy"].max()) + 1) // 2
 
 
-@at_the_door
+@check_arguments
 def confusion(
     models: Sequence[Model],
     like: PatchVisits,

@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from wane import foraging
-from wane.foraging import draw
+from wane.foraging import figures
 
 TABLE = pd.DataFrame(
     {
@@ -34,7 +34,7 @@ def test_matplotlib_is_imported_when_it_is_used():
 import sys
 from wane import foraging
 assert "matplotlib" not in sys.modules
-assert callable(foraging.draw.draw_leaving)
+assert callable(foraging.figures.draw_leaving)
 assert "matplotlib" in sys.modules
 """
     subprocess.run([sys.executable, "-c", program], check=True)
@@ -43,7 +43,7 @@ assert "matplotlib" in sys.modules
 
 
 def test_leaving_marks_both_times():
-    figure = draw.draw_leaving(TABLE, 0.5, title="Two trees")
+    figure = figures.draw_leaving(TABLE, 0.5, title="Two trees")
     assert [ax.get_title() for ax in figure.axes] == ["site oak, from time 1", "site elm, from time 6"]
     found = foraging.mvt_leaving_times(TABLE, 0.5)
     for ax, (_, stay) in zip(figure.axes, found.iterrows(), strict=False):
@@ -55,25 +55,25 @@ def test_leaving_marks_both_times():
 
 
 def test_an_episode_is_chosen():
-    assert [ax.get_title() for ax in draw.draw_leaving(TABLE, 0.5, episode=1).axes] == ["site elm, from time 9"]
+    assert [ax.get_title() for ax in figures.draw_leaving(TABLE, 0.5, episode=1).axes] == ["site elm, from time 9"]
     with pytest.raises(ValueError, match="episode 7 has no stay to draw: there are 0, 1"):
-        draw.draw_leaving(TABLE, 0.5, episode=7)
+        figures.draw_leaving(TABLE, 0.5, episode=7)
 
 
 def test_differences_by_distance():
     summary = pd.DataFrame({"distance": [2, 4, 6], "mean": [1.0, 0.5, -0.5], "se": [0.2, np.nan, 0.1]})
-    figure = draw.draw_difference({"γ = 1": summary, "γ = 0.99": summary.assign(mean=0.0)})
+    figure = figures.draw_difference({"γ = 1": summary, "γ = 0.99": summary.assign(mean=0.0)})
     assert [text.get_text() for text in figure.axes[0].get_xticklabels()] == ["2", "4", "6"]
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["γ = 1", "γ = 0.99"]
     assert ink(figure)
-    by_name = draw.draw_difference(summary.assign(distance=["near", "mid", "far"]))
+    by_name = figures.draw_difference(summary.assign(distance=["near", "mid", "far"]))
     assert [text.get_text() for text in by_name.axes[0].get_xticklabels()] == ["near", "mid", "far"]
     with pytest.raises(ValueError, match="lacks 'animal' or 'mean'"):
-        draw.draw_difference(summary, "animal")
+        figures.draw_difference(summary, "animal")
 
 
 def test_overstaying():
     table = pd.DataFrame({"believed": [0.5, 1.0], "steps": [3, 40], "optimal": 3, "censored": [False, True]})
-    figure = draw.draw_overstaying({"plans": table}, true_lam=0.5)
+    figure = figures.draw_overstaying({"plans": table}, true_lam=0.5)
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["plans", "optimum", "true λ"]
     assert ink(figure)

@@ -1,9 +1,28 @@
-"""The marginal value theorem in Charnov's own form (1976), and the best times to leave in a task.
+"""The marginal value theorem (Charnov 1976) and the exactly solved task: the best rate of reward, and when to leave.
 
 An environment has one long-run rate of reward ρ, travel included, and the best forager leaves every patch when the
-patch pays less than ρ: g_k'(t_k) = ρ with ρ = Σ p_k g_k(t_k) / (Σ p_k t_k + τ). `continuous_leaving_times` solves this
-for gain curves g_k(t) in continuous time. `optimal_harvests` solves it for harvests in discrete time, with or without
-discounting (`wane.foraging.renewal` has the equations). For the rats of Kane et al. (2019):
+patch pays less than ρ. For gain curves g_k(t) in continuous time (`continuous_leaving_times`) that is g_k'(t_k) = ρ
+with ρ = Σ p_k g_k(t_k) / (Σ p_k t_k + τ).
+
+In a task, a patch of kind k pays r_k(i) at the end of its i-th harvest, each harvest takes h, and after n of them the
+forager leaves and is away for τ. It may discount the future by e^(−st). Let a(t) = (1 − e^(−st)) / s be the annuity of
+the time t, which is t itself for s = 0. With G_k(n) = Σ_{i ≤ n} e^(−sih) r_k(i), the value of arriving at a random
+patch is V = ρ / s, where ρ is the rate with
+
+    Σ_k p_k max_{n ≥ 1} [ G_k(n) − ρ a(nh + τ) ] = 0                                                            (1)
+
+For s = 0 the ρ of (1) is the largest long-run rate of reward, and (1) is Charnov's theorem for harvests: leave when the
+next harvest pays less than ρh. With discounting, too, one threshold serves all patches: the surplus of a harvest is
+
+    x_i = e^(−sh) r_i − ρ e^(−sτ) a(h)
+
+and leaving after n harvests is worth −S_n more than staying, where
+
+    S_n = x_{n+1} + e^(−sh) max(0, S_{n+1})                                                                      (2)
+
+(1) is solved by policy iteration: the best n for a ρ give a better ρ, until nothing changes, after a few rounds. All of
+this is a function of JAX arrays. Its gradients are exact, because at the optimum the choice of n does not matter to
+first order. The models of animals (`models`, `planners`) use the same functions. For the rats of Kane et al. (2019):
 
     >>> from wane.foraging.example import rats_task
     >>> table = optimal_harvests(rats_task())
@@ -21,18 +40,88 @@ import pandas as pd
 from jaxtyping import Array, Float
 from scipy import optimize
 
+from wane.foraging.arguments import Above, check_arguments
 from wane.foraging.decisions import TaskArrays, task_arrays
 from wane.foraging.discounting import Discount, Exponential
-from wane.foraging.door import Above, at_the_door
-from wane.foraging.recording import Recording, mapped_labels
-from wane.foraging.renewal import best_rate, surplus_of_staying
 from wane.foraging.task import Task
 from wane.foraging.visits import PatchVisits
-from wane.settings import Count
-from wane.types import Real
+from wane.types import AnyArray, Real, Scalar
 
+Curve = Float[AnyArray, "kinds harvests"]
 ROUNDING = 1e-12
 """Relative differences below this number are rounding errors. At a tie the forager stays."""
+
+
+def annuity(rate: Scalar, time: Any) -> Any:
+    """(1 − e^(−rate · time)) / rate, which is the time itself for rate 0."""
+    x = rate * jnp.asarray(time)
+    small = jnp.abs(x) < 1e-5
+    # Gradients go through both branches of `where`, so the unused branch must not divide by zero either.
+    safe = jnp.where(small, 1.0, x)
+    return time * jnp.where(small, 1 - x / 2 + x * x / 6, -jnp.expm1(-safe) / safe)
+
+
+def gains(curve: Curve, harvest: Scalar, rate: Scalar) -> Float[Array, "kinds harvests"]:
+    """G_k(n) for n = 1, 2, …"""
+    count = jnp.arange(1, curve.shape[1] + 1)
+    return jnp.cumsum(curve * jnp.exp(-rate * harvest * count), axis=1)
+
+
+def best_rate(
+    curve: Curve, weights: Float[AnyArray, " kinds"], harvest: Scalar, away: Scalar, rate: Scalar
+) -> Float[Array, ""]:
+    """The ρ of equation (1)."""
+    gained = gains(jnp.asarray(curve), harvest, rate)
+    worth = annuity(rate, harvest * jnp.arange(1, curve.shape[1] + 1) + away)
+
+    def improve(rho: Any, gained: Any, worth: Any, weights: Any) -> Any:
+        n = jnp.argmax(gained - rho * worth, axis=1)
+        return jnp.sum(weights * jnp.take_along_axis(gained, n[:, None], 1)[:, 0]) / jnp.sum(weights * worth[n])
+
+    fixed = jax.tree_util.tree_map(jax.lax.stop_gradient, (gained, worth, jnp.asarray(weights)))
+    start = improve(jnp.zeros((), gained.dtype), *fixed)
+
+    def grows(state: Any) -> Any:
+        return state[1] > state[0]
+
+    before, _ = jax.lax.while_loop(grows, lambda s: (s[1], improve(s[1], *fixed)), (start, improve(start, *fixed)))
+    return improve(jax.lax.stop_gradient(before), gained, worth, jnp.asarray(weights))
+
+
+def best_rates(task: TaskArrays, rate: Scalar = 0.0) -> Float[Array, " environments"]:
+    """The ρ of every environment of a task."""
+
+    def solve(weights: Any, away: Any) -> Any:
+        return best_rate(task.curve, weights, task.harvest, away, rate)
+
+    return jax.vmap(solve)(jnp.asarray(task.weights), jnp.asarray(task.away))
+
+
+def surplus_of_staying(
+    rewards: Float[AnyArray, "*rows harvests"], rho: Any, harvest: Scalar, away: Any, rate: Scalar
+) -> Float[Array, "*rows harvests"]:
+    """S_n of equation (2) for n = 0, 1, …, along the last axis of rewards; nothing is paid after its end.
+
+    `rho` and `away` are numbers, or arrays that fit the other axes.
+    """
+    price = jnp.asarray(rho * jnp.exp(-rate * away) * annuity(rate, harvest))
+    factor = jnp.exp(-rate * harvest)
+    x = jnp.moveaxis(factor * jnp.asarray(rewards) - jnp.broadcast_to(price[..., None], rewards.shape), -1, 0)
+
+    def back(later: Any, surplus: Any) -> tuple[Any, Any]:
+        now = surplus + factor * jnp.maximum(later, 0.0)
+        return now, now
+
+    # After the end of the rewards, every harvest costs the price and pays nothing.
+    last = -price * jnp.ones(x.shape[1:], x.dtype)
+    return jnp.moveaxis(jax.lax.scan(back, last, x, reverse=True)[1], 0, -1)
+
+
+def surpluses(task: TaskArrays, rho: Any, rate: Scalar) -> Float[Array, "environments kinds harvests"]:
+    """S_n of every kind of patch in every environment, whose rates are `rho`."""
+    away = jnp.asarray(task.away)
+    curves = jnp.broadcast_to(task.curve, (len(away), *task.curve.shape))
+    return surplus_of_staying(curves, rho[:, None], task.harvest, away[:, None], rate)
 
 
 def preferences(task: Task, discount: Discount | None = None) -> Float[np.ndarray, "environments kinds harvests"]:
@@ -49,15 +138,10 @@ def preferences(task: Task, discount: Discount | None = None) -> Float[np.ndarra
 @jax.jit
 def _staying(task: TaskArrays, rates: Array) -> Array:
     """How much more staying is worth than leaving: (planners, environments, kinds, harvests)."""
-
-    def solve(rate: Array, away: Array) -> Array:
-        rho = best_rate(task.curve, task.weights, task.harvest, away, rate)
-        return surplus_of_staying(task.curve, rho, task.harvest, away, rate)
-
-    return jax.vmap(jax.vmap(solve, (None, 0)), (0, None))(rates, jnp.asarray(task.away))
+    return jax.vmap(lambda rate: surpluses(task, best_rates(task, rate), rate))(rates)
 
 
-@at_the_door
+@check_arguments
 def long_run_rate(task: Task, environment: Any, harvests: Mapping[Any, Real]) -> float:
     """The long-run reward per unit of time in `environment` if each kind is left after `harvests[kind]` harvests.
 
@@ -68,7 +152,8 @@ def long_run_rate(task: Task, environment: Any, harvests: Mapping[Any, Real]) ->
         raise ValueError(
             f"the task has no environment {environment!r}: name one of {', '.join(map(repr, task.environments))}"
         )
-    away = task.away[task.environments.index(environment)]
+    number = task.environments.index(environment)
+    away, weights = task.away[number], task.weights[number]
     for kind in task.kinds:
         if kind not in harvests or not 0 <= harvests[kind] < np.inf:
             raise ValueError(
@@ -79,10 +164,10 @@ def long_run_rate(task: Task, environment: Any, harvests: Mapping[Any, Real]) ->
     total = np.concatenate([np.zeros((len(counts), 1)), np.cumsum(task.curve, 1)], 1)
     # The gain is interpolated between whole numbers of harvests, because a mean need not be whole.
     paid = np.array([np.interp(n, np.arange(len(row)), row) for n, row in zip(counts, total, strict=True)])
-    return float(task.weights @ paid / (task.weights @ counts * float(task.harvest) + away))
+    return float(weights @ paid / (weights @ counts * float(task.harvest) + away))
 
 
-@at_the_door
+@check_arguments
 def optimal_harvests(task: Task, discount: Discount | None = None) -> pd.DataFrame:
     """After how many harvests it is best to leave each kind of patch in each environment.
 
@@ -93,16 +178,16 @@ def optimal_harvests(task: Task, discount: Discount | None = None) -> pd.DataFra
     leaves = preferences(task, discount) > ROUNDING * np.abs(task.curve).max()
     first = np.where(leaves.any(2), leaves.argmax(2) + 1, task.longest)
     rows = []
-    for environment, counts in zip(task.environments, first, strict=True):
+    for environment, handling, counts in zip(task.environments, task.handling_times, first, strict=True):
         chosen = dict(zip(task.kinds, counts.tolist(), strict=True))
         rate = long_run_rate(task, environment, chosen)
         for kind, count in chosen.items():
-            time = float(task.handling) + count * float(task.harvest)
+            time = float(handling) + count * float(task.harvest)
             rows.append(dict(environment=environment, kind=kind, harvests=count, time=time, rate=rate))
     return pd.DataFrame(rows)
 
 
-@at_the_door
+@check_arguments
 def harvests_beside_optimum(data: PatchVisits, discount: Discount | None = None) -> pd.DataFrame:
     """Observed and optimal harvests, for each environment and kind.
 
@@ -125,34 +210,23 @@ def harvests_beside_optimum(data: PatchVisits, discount: Discount | None = None)
         mean = dict(zip(group["kind"], group["observed"], strict=True))
         rates[environment] = long_run_rate(data.task, environment, mean) if known else np.nan
     result["share"] = result["environment"].map(rates) / result["best_rate"]
-    order = [
-        "environment",
-        "kind",
-        "optimal",
-        "observed",
-        "se",
-        "difference",
-        "visits",
-        "censored",
-        "best_rate",
-        "share",
-    ]
-    return result[order]
+    order = "environment kind optimal observed se difference visits censored best_rate share"
+    return result[order.split()]
 
 
-@at_the_door
+@check_arguments
 def continuous_leaving_times(
     gain: Mapping[Any, Callable[[float], float]],
     travel: Mapping[Any, Real],
     *,
     longest: Above,
-    chances: Mapping[Any, Real] | None = None,
+    chances: Mapping[Any, Any] | None = None,
 ) -> pd.DataFrame:
     """The best time to leave each kind of patch in each environment, for gain curves over continuous time.
 
     `gain[kind](t)` is the total that a patch has paid after the time t; times up to `longest` are searched. Handling
-    times need no setting: the curve is flat or zero until they are over. The columns are environment, kind, time and
-    rate. Raises ValueError if a number makes no sense, or if a gain is not finite.
+    times need no setting: the curve is flat or zero until they are over. `chances` are those of a `Task`. The columns
+    are environment, kind, time and rate. Raises ValueError if a number makes no sense, or if a gain is not finite.
 
         >>> table = continuous_leaving_times({"oak": lambda t: t / (t + 4)}, {"wood": 9.0}, longest=100.0)
         >>> round(float(table["time"][0]), 6)  # √(4 · 9)
@@ -160,8 +234,8 @@ def continuous_leaving_times(
     """
     # The task checks travel times and chances; what its patches pay is not used.
     task = Task({kind: [0.0] for kind in gain}, travel, chances=chances)
-    weights, rows = task.weights, []
-    for environment, away in travel.items():
+    rows = []
+    for (environment, away), weights in zip(travel.items(), task.weights, strict=True):
         times, rho = np.zeros(len(gain)), -np.inf
         for _ in range(200):
             paid = sum(w * float(g(t)) for w, g, t in zip(weights, gain.values(), times, strict=True))
@@ -190,59 +264,3 @@ def _best_time(gain: Callable[[float], float], rho: float, longest: float) -> fl
     )
     # The refinement never returns an end point of its interval, but the best time may be one.
     return float(found.x) if -found.fun > value[i] else float(grid[i])
-
-
-@at_the_door
-def gain_curve(recording: Recording, kinds: Mapping[Any, Any] | None = None) -> pd.DataFrame:
-    """What a patch of each kind pays at each step of a visit, averaged over the visits that reached the step.
-
-    The columns are kind, step, reward, se (its standard error, missing for one visit), visits, and gain, the sum of the
-    rewards so far. Steps before the first prey are included; they pay nothing, and make up the handling time.
-    """
-    steps = recording.steps
-    site = steps["site"]
-    start = (site.ne(site.shift()) | steps["episode"].ne(steps["episode"].shift())) & site.notna()
-    inside = steps[site.notna()].assign(visit=start.cumsum())
-    inside["step"] = inside.groupby("visit").cumcount() + 1
-    inside["kind"] = mapped_labels(inside["site"].rename("patch"), kinds, "kind")
-    grouped = inside.groupby(["kind", "step"], sort=True)["reward"]
-    found = grouped.agg(reward="mean", se="sem", visits="size").reset_index()
-    return found.assign(gain=found.groupby("kind")["reward"].cumsum())
-
-
-@at_the_door
-def estimate_task(
-    recording: Recording,
-    *,
-    kinds: Mapping[Any, Any] | None = None,
-    environments: Mapping[Any, Any] | None = None,
-    fewest: Count = 5,
-) -> Task:
-    """Estimates a task from a recording: the mean reward at each step of a visit, and the mean travel times.
-
-    Steps that fewer than `fewest` visits reached are left out of the curves, because their means are noise. All
-    sessions are one environment, unless `environments` maps each session to an environment. Raises ValueError if there
-    is too little data.
-    """
-    curve = gain_curve(recording, kinds)
-    rewards = {}
-    for kind, group in curve.groupby("kind", sort=False):
-        enough = group["visits"].to_numpy() >= fewest
-        if not enough[0]:
-            raise ValueError(
-                f"kind {kind!r} has {group['visits'].iloc[0]} visits, at least {fewest} are needed: lower fewest"
-            )
-        rewards[kind] = group["reward"].to_numpy()[: len(enough) if enough.all() else int(np.argmin(enough))]
-    visits = recording.visits
-    label = (
-        pd.Series("all", visits.index)
-        if environments is None
-        else mapped_labels(visits["session"], environments, "environment")
-    )
-    travel = visits.groupby(label)["travel"].mean()
-    for environment, time in travel.items():
-        if np.isnan(time):
-            raise ValueError(
-                f"environment {environment!r} has no travel from one patch to another: give it a second visit"
-            )
-    return Task(rewards, travel.to_dict(), harvest=recording.step)

@@ -51,6 +51,7 @@ def test_models_that_are_not_told_apart_are_grouped():
     assert summary["right_or_alike"].tolist() == [1.0, 0.5, 1.0]
     assert summary["not_told_apart"].tolist() == ["c (1)", "", ""]
     np.testing.assert_allclose(found.matrix(), [[0.5, 0.0, 0.5], [0.5, 0.5, 0.0], [0.0, 0.0, 1.0]])
+    assert repr(found) == "Confusion(12 simulated animals, chosen rightly: a 50%, b 50%, c 100%)"
     assert found.groups() == [["a", "c"], ["b"]]
     grouped = found.grouped()
     assert grouped.index.tolist() == grouped.columns.tolist() == ["a / c", "b"]

@@ -1,4 +1,4 @@
-"""A first look at visits: fits and compares models, and writes tables and figures into a folder."""
+"""An overview of visits: fits and compares models, and writes tables and figures into a folder."""
 
 import os
 from collections.abc import Iterable, Sequence
@@ -11,10 +11,10 @@ import pandas as pd
 import wane
 from wane.files import checksum, write, write_json
 from wane.foraging import figures
-from wane.foraging.charnov import harvests_beside_optimum
+from wane.foraging.arguments import check_arguments
 from wane.foraging.comparison import Comparison, compare
-from wane.foraging.door import at_the_door
 from wane.foraging.models import Model
+from wane.foraging.theorem import harvests_beside_optimum
 from wane.foraging.visits import PatchVisits
 from wane.settings import Count
 
@@ -22,8 +22,8 @@ LONGEST = 100
 """The most bytes of an environment's name in the name of a figure: file systems allow 255 for the whole."""
 
 
-@at_the_door
-def write_first_look(
+@check_arguments
+def write_overview(
     data: PatchVisits, models: Sequence[Model], folder: Path, *, starts: Count = 4, source: str = ""
 ) -> Comparison:
     """Fits and compares the models, and writes tables, figures and run.json into a folder, which is created.
@@ -53,6 +53,7 @@ def write_first_look(
         "source": source,
         "data": repr(data),
         "notes": list(data.notes),
+        "units": {"time": data.task.time_unit, "reward": data.task.reward_unit},
         "models": [model.name for model in models],
         "best": best.model.name,
         "versions": {"wane": wane.__version__},
