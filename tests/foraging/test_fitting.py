@@ -1,5 +1,7 @@
 """Fits: maxima, intervals, comparison and recovery, on models whose answers are known or found by SciPy."""
 
+import pickle
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import jax.numpy as jnp
@@ -307,3 +309,20 @@ def test_figures(data, counted, constant, tmp_path):
         figures.draw_parameters(counted, "lam")
     with pytest.raises(ValueError, match="environment 'moor' has no visits"):
         figures.draw_survival(counted, "moor")
+
+
+class Pickling(ThreadPoolExecutor):
+    """An executor whose work is pickled on its way, as it is on the way to another process or machine."""
+
+    def submit(self, function, /, *arguments):
+        function, *arguments = pickle.loads(pickle.dumps((function, *arguments)))
+        return super().submit(function, *arguments)
+
+
+def test_an_executor_fits_as_this_process_does(data):
+    models = [ConstantHazard(), HarvestCount()]
+    with Pickling(2) as executor:
+        there = foraging.compare(data, models, blocks=0, executor=executor)
+        confused = foraging.confusion(models, data, copies=4, executor=executor)
+    pd.testing.assert_frame_equal(there.table, foraging.compare(data, models, blocks=0).table)
+    pd.testing.assert_frame_equal(confused.scores, foraging.confusion(models, data, copies=4).scores)

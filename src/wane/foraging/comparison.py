@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Array, Float
 
+from wane.executors import Executor
 from wane.foraging.arguments import Seed, check_arguments
 from wane.foraging.decisions import Counts, Decisions, TaskArrays, expand, prepare, task_arrays
 from wane.foraging.fitting import DataSets, Fit, check_fittable, fit_all, objective, set_axes
@@ -57,17 +58,19 @@ def compare(
     blocks: Blocks = 5,
     starts: Count = 4,
     seed: Seed = 0,
+    executor: Executor | None = None,
 ) -> Comparison:
     """Fits every model and compares them. With `blocks=0` there is no cross-validation.
 
-    Raises ValueError if two models have the same name, or if an animal has fewer visits than blocks.
+    An `executor` computes the fit of each model apart (`wane.executors`). Raises ValueError if two models have the same
+    name, or if an animal has fewer visits than blocks.
     """
     names = distinct_names(models)
     if blocks:
         _check_blocks(data, blocks)
     for model in models:
         check_fittable(data, model)
-    fits = dict(zip(names, fit_all(data, models, pooled=pooled, starts=starts, seed=seed), strict=True))
+    fits = dict(zip(names, fit_all(data, models, executor, pooled=pooled, starts=starts, seed=seed), strict=True))
     held = {name: cross_validate(found, blocks) if blocks else np.full((1, 1), np.nan) for name, found in fits.items()}
     by_subject = pd.concat([_by_subject(found, held[name]) for name, found in fits.items()], ignore_index=True)
     return Comparison(_summarise(by_subject, held), by_subject, fits)

@@ -14,11 +14,13 @@ matrix of choices, so that no choice is classified by its own score.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from functools import partial
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import pandas as pd
 
+from wane.executors import Executor, compute
 from wane.foraging.arguments import Seed, check_arguments
 from wane.foraging.comparison import distinct_names
 from wane.foraging.fitting import Fit, check_fittable, fit
@@ -159,12 +161,14 @@ def confusion(
     seed: Seed = 0,
     starts: Count = 4,
     params: Mapping[str, Fit | Mapping[str, Real]] | None = None,
+    executor: Executor | None = None,
 ) -> Confusion:
     """Simulates animals from every model, fits all models to each, and says which are told apart and chosen.
 
     Every animal of `like` is copied `copies` times with the parameters that were fitted to it, or with `params`, by the
-    names of the models. Raises ValueError for an unknown criterion, for fewer than four copies, and for models or
-    parameters that cannot be used, before anything is simulated.
+    names of the models. An `executor` computes each simulated model apart (`wane.executors`). Raises ValueError for an
+    unknown criterion, for fewer than four copies, and for models or parameters that cannot be used, before anything is
+    simulated.
     """
     names = distinct_names(models)
     for name in params or {}:
@@ -174,16 +178,21 @@ def confusion(
         check_fittable(like, model)
         if params and model.name in params:
             check_parameters(model, like, params[model.name])
-    parts = []
-    for number, model in enumerate(models):
-        own = (params or {}).get(model.name)
-        truth = fit(like, model, starts=starts, seed=seed, intervals="none") if own is None else own
-        animals = simulate(model, like, truth, copies=copies, seed=seed + number)
-        table = animals.table.drop_duplicates("subject")[["animal"]].reset_index(drop=True)
-        table.insert(0, "true", model.name)
-        table["copy"] = table.groupby("animal").cumcount()
-        for each in models:
-            found = fit(animals, each, starts=starts, seed=seed, intervals="none")
-            table[each.name] = found.likelihoods[criterion].to_numpy()
-        parts.append(table)
+    given = {"models": models, "like": like, "copies": copies, "criterion": criterion, "seed": seed, "starts": starts}
+    parts = compute(partial(_fits_to, given, params or {}), range(len(models)), executor)
     return Confusion(pd.concat(parts, ignore_index=True))
+
+
+def _fits_to(given: Mapping[str, Any], params: Mapping[str, Any], number: int) -> pd.DataFrame:
+    """Returns how well each model fits animals that were simulated from one of them, by its number."""
+    models, like, settings = given["models"], given["like"], {name: given[name] for name in ("seed", "starts")}
+    model, own = models[number], params.get(models[number].name)
+    truth = fit(like, model, intervals="none", **settings) if own is None else own
+    animals = simulate(model, like, truth, copies=given["copies"], seed=given["seed"] + number)
+    table = animals.table.drop_duplicates("subject")[["animal"]].reset_index(drop=True)
+    table.insert(0, "true", model.name)
+    table["copy"] = table.groupby("animal").cumcount()
+    for each in models:
+        found = fit(animals, each, intervals="none", **settings)
+        table[each.name] = found.likelihoods[given["criterion"]].to_numpy()
+    return table

@@ -34,6 +34,7 @@ import pandas as pd
 from jaxtyping import Array, Bool, Float
 from scipy import stats
 
+from wane.executors import Executor, compute
 from wane.foraging.arguments import Level, Seed, check_arguments
 from wane.foraging.decisions import Counts, Decisions, Prepared, TaskArrays, prepare, task_arrays
 from wane.foraging.models import Model, Parameter, typical_point, values_at
@@ -137,13 +138,17 @@ def fit(
     return Fit(model, data, pooled, estimates, likelihoods, np.asarray(best.z))
 
 
-def fit_all(data: PatchVisits, models: Sequence[Model], **settings: Any) -> list[Fit]:
-    """Fits several models, two at a time: most of the time goes into compiling, which keeps one core busy.
+def fit_all(data: PatchVisits, models: Sequence[Model], executor: Executor | None = None, **settings: Any) -> list[Fit]:
+    """Fits several models where an executor computes them (`wane.executors`), or two at a time in this process.
 
-    It takes the settings of `fit`, and raises the same errors.
+    Most of the time goes into compiling, which keeps one core busy. It takes the settings of `fit`, and raises the same
+    errors.
     """
+    one = partial(fit, data, **settings)
+    if executor is not None:
+        return compute(one, models, executor)
     with ThreadPoolExecutor(2) as pool:
-        return list(pool.map(lambda model: fit(data, model, **settings), models))
+        return compute(one, models, pool)
 
 
 def check_fittable(data: PatchVisits, model: Model) -> None:
