@@ -102,7 +102,7 @@ def test_a_run_that_was_killed_after_learning_goes_on(tiny):
         pd.testing.assert_frame_equal(join({}, [{name: table}])[name], tables[name])
 
 
-def made_up(true=10.0, low=9.0, high=9.0, task=8.0, plain=8.0, told=12.0, forgetful=5.0, late=0.0):
+def made_up(true=10.0, low=9.0, high=9.0, task=8.0, plain=8.0, told=12.0, forgetful=5.0, errors=(1.0, 0.2), late=0.0):
     """Tables in which agents earn what is given, with a little noise that differs from seed to seed."""
     means = [low, true, high, task, plain, told, forgetful, told, forgetful, true, forgetful]
     means += [low + late, true, high - late]
@@ -112,7 +112,17 @@ def made_up(true=10.0, low=9.0, high=9.0, task=8.0, plain=8.0, told=12.0, forget
         for seed in range(4)
         for name, mean in zip(NAMES, means, strict=True)
     ]
-    return {"optimum": pd.DataFrame({"value": [30.0]}), "curves": pd.DataFrame(curves)}
+    measured = [
+        dict(episode=float(i), seed=seed, agent=name, error=error + 0.001 * seed)
+        for i, error in enumerate(errors)
+        for seed in range(4)
+        for name in NAMES
+    ]
+    return {
+        "optimum": pd.DataFrame({"value": [30.0]}),
+        "curves": pd.DataFrame(curves),
+        "errors": pd.DataFrame(measured),
+    }
 
 
 @pytest.mark.parametrize(
@@ -125,6 +135,7 @@ def made_up(true=10.0, low=9.0, high=9.0, task=8.0, plain=8.0, told=12.0, forget
         ({"task": 11.0}, {"target"}),
         ({"told": 8.0}, {"told"}),
         ({"forgetful": 8.5}, {"remembers"}),
+        ({"errors": (1.0, 0.6)}, {"features"}),
     ],
 )
 def test_every_claim_can_hold_and_can_fail(change, failing):
@@ -145,6 +156,7 @@ def test_claims_say_what_the_settings_leave_out():
     assert "There is no agent with λ̂ = 1" in details(lambdas=(0.0, 0.5))["beats-lambda-1-end"]
     claim = next(claim for claim in EXPERIMENT.claims if claim.name == "beats-lambda-0-end")
     assert "The true λ itself is 0" in claim.record(dataclasses.replace(TOY, lam=0.0), tables)["detail"]
+    assert "raise agent.epochs" in details(agent=dataclasses.replace(AGENT, epochs=1))["features"]
     claim = next(claim for claim in EXPERIMENT.claims if claim.name == "on-arrival-beats-lambda-1")
     assert "with itself" in claim.record(dataclasses.replace(TOY, lam=1.0), tables)["detail"]
     tables["curves"] = tables["curves"][tables["curves"]["agent"] != "λ̂ = 0.5"]

@@ -72,7 +72,7 @@ CASES: list[Case] = [
     (
         "a2c",
         {"lambdas": (0.0, 0.25), "lam": 0.25, "agent.epochs": 1, "size": 9, "horizon": 10},
-        {"beats-lambda-1-end": "There is no agent with λ̂ = 1"},
+        {"beats-lambda-1-end": "There is no agent with λ̂ = 1", "features": "raise agent.epochs"},
     ),
     ("a2c", {"lam": 1.0, "mixing": 0.5, "discount": 0.9}, {"beats-lambda-1-end": "itself"}),
     ("a2c", {"lam": 0.9, "lambdas": (0.0, 0.9)}, {"beats-lambda-1-end": "There is no agent with λ̂ = 1"}),
@@ -105,7 +105,7 @@ CASES: list[Case] = [
             "agent.horizon": 1,
             "larges": (9.0,),
         },
-        {"as-the-exact-agent": "add 1 to factors", "large-for-ever": "raise larges or factors"},
+        {"near-the-optimum": "add 1 to factors", "large-for-ever": "raise larges or factors"},
     ),
     (
         "mvt",

@@ -186,6 +186,23 @@ def films(settings: ActorCritic, tables: Tables) -> Mapping[str, Callable[[Path]
     return episodes.films(settings.world, shown, "agent", f"A2C, {{}}, true λ = {settings.lam:g}")
 
 
+FALL = 0.5
+"""The error of a learned λF falls if at most this share of it is left."""
+
+
+def learns_the_features(settings: ActorCritic, tables: Tables) -> Finding:
+    """Tests that the error of the λF halves from the first to the last epoch, in agents without memory."""
+    if settings.agent.epochs < 2:
+        raise NotTested("There was one epoch, so no error can fall: raise agent.epochs.")
+    errors, name = tables["errors"], forgetful(true_lam(settings))
+    by_epoch = errors[errors["agent"] == name].pivot_table(index="seed", columns="episode", values="error")
+    early, late = by_epoch.iloc[:, 0], by_epoch.iloc[:, -1]
+    ends = errors[errors["episode"] == errors["episode"].max()].groupby("agent", sort=False)["error"].mean()
+    detail = f"{name}: {early.mean():.3f} → {late.mean():.3f}; at the end "
+    detail += ", ".join(f"{agent}: {error:.3f}" for agent, error in ends.items())
+    return exceeds(paired_difference(FALL * early, late), detail)
+
+
 EXPERIMENT = Experiment(
     **texts("a2c"),
     quick=ActorCritic(seeds=8, size=7, horizon=50, agent=QUICK),
@@ -230,6 +247,11 @@ EXPERIMENT = Experiment(
             "remembers",
             "An agent with memory earns more than one without.",
             earns_more(lambda settings: PLAIN, lambda settings: forgetful(PLAIN)),
+        ),
+        Claim(
+            "features",
+            "Where memory plays no part, the error of the learned λF against the exact one falls by half or more.",
+            learns_the_features,
         ),
     ),
     double_precision=False,

@@ -295,6 +295,18 @@ def tours_the_small_ones(settings: Asymmetric, tables: Tables) -> Finding:
     return Finding(bool((sites >= 6).all()), sites.mean(), None, "; ".join(cases))
 
 
+def near_the_optimum(settings: Asymmetric, tables: Tables) -> Finding:
+    """Tests that agents earn more than 95 % of the optimum with every λ and every large reward."""
+    shares = {}
+    for lam, large in product(settings.lambdas, settings.larges):
+        learned, best = measure(settings, tables, lam, large, PLAIN)
+        require_data(best["earned"] > 0, f"The optimum for λ = {lam:g} earns nothing: raise agent.horizon.")
+        shares[f"λ = {lam:g}, large reward {large:g}"] = learned["earned"].mean() / best["earned"]
+    lowest = min(shares.values())
+    detail = "; ".join(f"{case}: {100 * share:.1f} %" for case, share in shares.items())
+    return Finding(bool(lowest > 0.95), lowest, None, f"of the optimum, {detail}")
+
+
 EXPERIMENT = Experiment(
     **texts("fb-asymmetric"),
     quick=Asymmetric(seeds=2, agent=training.quick(epochs=8)),
@@ -324,6 +336,11 @@ EXPERIMENT = Experiment(
             "With λ = 1 and each size of the large reward, agents earn what the agent with the exact Φ of the same "
             "softmax policies earns.",
             agrees_with_the_exact_agent,
+        ),
+        Claim(
+            "near-the-optimum",
+            "With each λ and each size of the large reward, agents earn at least 95 % of the optimum.",
+            near_the_optimum,
         ),
     ),
     double_precision=False,

@@ -31,7 +31,7 @@ from wane.agents.planner import plan
 from wane.depletion import Geometric
 from wane.exact.features import lambda_features as exact_lambda_features
 from wane.lab import Claim, Experiment, Finding, Loop, Tables, exceeds, plots
-from wane.lab.statistics import Estimate, paired_difference
+from wane.lab.statistics import Estimate, bootstrap, paired_difference
 from wane.lab.tables import frame, select
 from wane.settings import Range
 from wane.worlds.world import World
@@ -332,6 +332,17 @@ def refreshing_is_needed(settings: GpiPixels, tables: Tables) -> Finding:
     return Finding(holds, float(lead["refreshed"] - lead["never refreshed"]), None, detail)
 
 
+def values_are_those_of_the_states(settings: GpiPixels, tables: Tables) -> Finding:
+    """Tests whether values from pixels have a mean correlation above 0.9 with exact ones, for the true λ."""
+    beliefs.need(settings.lambdas, settings.lam)
+    fits = select(tables["fits"], target=settings.targets[0], iteration=settings.agent.iterations)
+    rows = select(fits, lam=settings.lam)
+    found = bootstrap(rows.groupby("seed")["correlation"].mean())
+    others = fits.groupby("lam")[["correlation", "own_error"]].mean()
+    detail = "; ".join(f"λ̂ = {lam:g}: r = {row.iloc[0]:.2f}, error {row.iloc[1]:.3g}" for lam, row in others.iterrows())
+    return exceeds(found, detail, 0.9)
+
+
 EXPERIMENT = Experiment(
     **texts("gpi-pixels"),
     quick=GpiPixels(agent=pixels.QUICK, seeds=1),
@@ -352,6 +363,9 @@ EXPERIMENT = Experiment(
             "exact-learning-following",
             "The true λ earns the most with exact λFs of the learned base features, where policies are followed.",
             the_true_lambda_is_best(Kind(EXACT, FOLLOWING)),
+        ),
+        Claim(
+            "values", "Values from pixels correlate with exact values by more than 0.9.", values_are_those_of_the_states
         ),
         Claim(
             "following",
