@@ -254,6 +254,7 @@ def test_bounds_at_the_edges():
 K, MDP = CHAINS["two"], wane.MDP(CHAINS["two"][:, None])
 PHI = wane.lambda_representation(K, 0.5, discount=0.9).matrix
 WITH_DISCOUNT = {
+    "evaluate_local": lambda g: wane.evaluate_local(K, {0: 1.0}, wane.Geometric(0.5), discount=g, at=[0]),
     "representation": lambda g: wane.representation(K, wane.Geometric(0.5), discount=g),
     "lambda_representation": lambda g: wane.lambda_representation(K, 0.5, discount=g),
     "successor_representation": lambda g: wane.successor_representation(K, discount=g),

@@ -46,7 +46,7 @@ def test_claims_with_nothing_to_test_on_are_not_tested(command, tmp_path):
     verdicts = {c["name"]: c for c in json.loads((folder / "claims.json").read_text())}
     assert verdicts["beats-lambda-0"]["verdict"] == verdicts["leaves-early"]["verdict"] == "not tested"
     assert "no agent with a lower λ̂" in verdicts["leaves-early"]["detail"]
-    assert verdicts["memory"]["verdict"] == "holds"
+    assert verdicts["near-the-optimum"]["verdict"] == "holds"
 
 
 def test_reproduce_report_list_and_show(command, tmp_path):
