@@ -6,7 +6,7 @@ the true residual, and starts again on the columns whose residual is not small y
 SciPy's solvers take one column at a time, and its BiCGSTAB and TFQMR break down on the columns that are needed most,
 those of single sites: on random graphs of 20,000 and 200,000 states the residual stays at 1e-2. Its GMRES solves these,
 but takes 1.1 to 1.7 times as long for ten columns, and holds fifty vectors where this module holds five. Its CG is as
-fast as ours.
+fast as ours for ten columns, and faster for one (9 ms instead of 13 ms).
 """
 
 from typing import Any
