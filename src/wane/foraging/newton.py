@@ -9,7 +9,8 @@ exact gradients is faster, because less is compiled (all sixteen named models wi
 trust-exact 49 s, this module 64 s). For the 80 simulated animals of a recovery it is slower, the more the model has
 kinks (a bias 1.0 s instead of 0.3 s, learned averages 3.0 s instead of 2.1 s, a believed drop with a bias 21 s instead
 of 5 s, quasi-hyperbolic 12 s instead of 0.6 s; the first call of this module, which compiles, took 2.4, 4.0, 12 and
-5.4 s). At kinks it loses intervals: 33 and 9 ends of profiles of the last two were not found. The maxima agree to 1e-4 for models without kinks; at kinks either search can be better by 0.07.
+5.4 s). At kinks it loses intervals: 33 and 9 ends of profiles of the last two were not found. The maxima agree to 1e-4
+for models without kinks; at kinks either search can be better by 0.07.
 """
 
 from collections.abc import Callable
