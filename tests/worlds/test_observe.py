@@ -167,3 +167,9 @@ def test_views_of_a_map_are_made_as_up_to_the_last_release():
         with pytest.warns(DeprecationWarning, match=f"is now wane.worlds.{view.__name__}"):
             made = observation(wane.worlds.Map(UNEVEN), [0])
         assert isinstance(made, view)
+
+
+def test_an_array_is_no_observation():
+    """JAX's arrays raise an error when they are asked for `flat`, which observations have."""
+    with pytest.raises(TypeError, match="observation is a name, an observation such as Index"):
+        read_observation(jnp.zeros(2))

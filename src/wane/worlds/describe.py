@@ -306,7 +306,9 @@ def _described(value: Any, name: str) -> Any:
     """Returns a setting of an object: depletions and observations as their descriptions, others as JSON holds them."""
     if isinstance(value, Depletion):
         return describe_depletion(value)
-    return describe_observation(value) if isinstance(value, Observation) else _plain(value, name)
+    # An array of JAX has a `flat`, which raises an error, so it must not be asked whether it is an observation.
+    is_observation = dataclasses.is_dataclass(value) and isinstance(value, Observation)
+    return describe_observation(value) if is_observation else _plain(value, name)
 
 
 def _plain(value: Any, name: str) -> Any:

@@ -299,7 +299,8 @@ def read_observation(given: Any) -> Observation:
     """
     if isinstance(given, type):
         raise TypeError(f"the observation {given.__name__} is a class: give an object of it, {given.__name__}()")
-    if isinstance(given, Observation):
+    # An array of JAX has a `flat`, which raises an error, so dataclasses only are asked for the names.
+    if dataclasses.is_dataclass(given) and isinstance(given, Observation):
         return given
     if callable(given):
         return Function(given)
