@@ -100,7 +100,8 @@ def test_a_ball_in_a_large_field_gives_what_the_whole_of_a_smaller_one_does(depl
     side = 61
     walk = 0.5 * (np.eye(side, k=1) + np.eye(side, k=-1))
     walk[[0, -1], [0, -1]] = 0.5
-    kernel = 0.5 * (sparse.kron(walk, np.eye(side)) + sparse.kron(np.eye(side), walk))
+    eye = sparse.eye_array(side)
+    kernel = 0.5 * (sparse.kron(sparse.coo_array(walk), eye) + sparse.kron(eye, sparse.coo_array(walk)))
     places = (near + side // 2) @ [side, 1]
     patches = [[places[0]], [places[1]], [places[2], places[2] + 1]]
     whole = wane.patch_representation(kernel, patches, depletion, discount=0.8).values([1.0, -2.0, 3.0])
