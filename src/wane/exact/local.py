@@ -17,6 +17,7 @@ world.
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,7 @@ from wane.depletion import Depletion
 from wane.exact.enclosing import EPSILON, ROWS, Ball, Enclosure, Patch, single_sites
 from wane.exact.exploring import Explored, find_payers
 from wane.exact.representations import check_depletion
+from wane.executors import Executor, compute
 from wane.function_kernel import FunctionKernel
 from wane.kernels import reachable
 from wane.limits import memory_limit
@@ -94,7 +96,7 @@ def evaluate_local(
     budget: Integer = BUDGET,
     policy: Any = None,
     largest_reward: Scalar | None = None,
-    executor: Any = None,
+    executor: Executor | None = None,
 ) -> LocalValues:
     """Return V of the states `at`, with bounds that are at most `tolerance` apart, whatever the size of the world.
 
@@ -147,12 +149,11 @@ def _as_states(states: Any) -> Any:
     return array.astype(np.int64)
 
 
-def _divided(executor: Any, starts: Any, given: tuple[Any, ...], options: dict[str, Any]) -> LocalValues:
+def _divided(executor: Executor, starts: Any, given: tuple[Any, ...], options: dict[str, Any]) -> LocalValues:
     """Return the values of all starts, of which an executor evaluates some at a time."""
     began = time.perf_counter()
     parts = np.array_split(starts, -(-len(starts) // _STARTS_AT_ONCE))
-    futures = [executor.submit(_one_by_one, given, part, options) for part in parts]
-    found = [each for future in futures for each in future.result()]
+    found = [each for part in compute(partial(_one_by_one, given, options), parts, executor) for each in part]
     widest = max(found, key=lambda each: each.width)
     return replace(
         widest,
@@ -165,7 +166,7 @@ def _divided(executor: Any, starts: Any, given: tuple[Any, ...], options: dict[s
     )
 
 
-def _one_by_one(given: tuple[Any, ...], starts: Any, options: dict[str, Any]) -> list[LocalValues]:
+def _one_by_one(given: tuple[Any, ...], options: dict[str, Any], starts: Any) -> list[LocalValues]:
     return [evaluate_local(*given, at=starts[i : i + 1], **options) for i in range(len(starts))]
 
 
